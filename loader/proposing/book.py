@@ -61,6 +61,8 @@ class Model:
     """What its columns are."""
     grains: dict[str, str] = field(default_factory=dict)
     """The columns that are the beginnings of hours, days and the like."""
+    grouped: tuple[str, frozenset[str]] = ("", frozenset())
+    """The rows that it groups, and by which expressions."""
 
     @property
     def text(self) -> str:
@@ -119,6 +121,16 @@ class Book:
         model.name = free(model.name[:44], taken)
         self.models.append(model)
         return f"waltally_model_{len(self.models) - 1}"
+
+    def widened(self, model: Model) -> str:
+        """Return the mark of a model of which one with the same groups has all columns."""
+        for number, known in enumerate(self.models):
+            has_all = known.meanings.items() <= model.meanings.items()
+            if known.grouped == model.grouped and has_all:
+                model.name = known.name
+                self.models[number] = model
+                return f"waltally_model_{number}"
+        return self.model(model)
 
     def marked(self, mark: str) -> Relation | Model | None:
         """Return what a mark names."""

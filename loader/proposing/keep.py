@@ -177,10 +177,28 @@ class Keep:
         has_where = self.select.HasField("where_clause")
         is_summed = not self.is_whole or self.has_sets or has_where or groups != own_keys
         self.is_final = is_grouped and not is_summed
-        if self.is_final:
+        known = self._of_same_groups()
+        if known:
+            columns = {text: name for name, text in known.meanings.items()}
+            self.keys = {text: name for text, name in columns.items() if text in self.keys}
+            self.measures = {text: name for text, name in columns.items() if text not in self.keys}
+        if self.is_final or known:
             self.select.CopyFrom(before)
             self._rewrite(is_grouped)
         self._note_model()
+
+    def _grouped(self) -> tuple[str, frozenset[str]]:
+        where = f" where {tree.sql(tree.all_of(self.pushed))}" if self.pushed else ""
+        return f"{self.inputs}{where}", frozenset(self.keys)
+
+    def _of_same_groups(self) -> Model | None:
+        """Return a model that has the same groups of the same rows, whose columns to widen."""
+        joined = {name: text for text, name in self.keys.items() if name in self.joined_by}
+        grouped = self._grouped()
+        for one in self.book.models:
+            if one.grouped == grouped and joined.items() <= one.meanings.items():
+                return one
+        return None
 
     def _push(self) -> None:
         """Take the conditions on the kept entries alone into the model."""
@@ -254,18 +272,33 @@ class Keep:
         elif not node.HasField("range_var"):
             self.rename(node)
 
+    def _asked_by(self, name: str) -> int:
+        """Return the place of a key in the index: first what is asked for by one value."""
+        joins = tree.find(self.select, pb.JoinExpr, tree.here(self.select))
+        places = [3]
+        for quals in (self.select.where_clause, *(join.quals for join in joins)):
+            for node in tree.conjuncts(quals):
+                for one in tree.find(node, pb.A_Expr):
+                    refs = [tree.find(side, pb.ColumnRef) for side in (one.lexpr, one.rexpr)]
+                    texts = [[tree.names(ref) for ref in side] for side in refs]
+                    if [[self.alias, name]] not in texts or one.name[-1].string.sval == "<>":
+                        continue
+                    is_one = node.a_expr == one and one.name[-1].string.sval == "="
+                    places.append((0 if [] in texts else 1) if is_one else 2)
+        return min(places)
+
     def _note_model(self) -> None:
         if not self.keys and self.select.group_clause:
             raise SettingError("The query groups by constants alone", "leave out GROUP BY")
         if not self.keys and not self.is_whole:
             raise SettingError("Nothing ties the rows to the others", "join them by a column")
+        self.keys = dict(sorted(self.keys.items(), key=lambda key: self._asked_by(key[1])))
         if not self.measures:
             self.measures["count(*)"] = self._free("row_count", False)
         columns = {**self.keys, **self.measures}
         listed = [f"{text} as {tree.sql(tree.column(name))}" for text, name in columns.items()]
-        text = f"select {', '.join(listed)} from {self.inputs}"
-        if self.pushed:
-            text += f" where {tree.sql(tree.all_of(self.pushed))}"
+        grouped = self._grouped()
+        text = f"select {', '.join(listed)} from {grouped[0]}"
         if self.keys:
             text += f" group by {', '.join(str(n + 1) for n in range(len(self.keys)))}"
         model = Model(
@@ -277,10 +310,11 @@ class Keep:
             grains={
                 self.keys[own]: grain for own, grain in self.grains.items() if own in self.keys
             },
+            grouped=grouped,
         )
         alias = pb.Alias(aliasname=self.alias)
         mark = pb.RangeVar(
-            relname=self.book.model(model), inh=True, relpersistence="p", alias=alias
+            relname=self.book.widened(model), inh=True, relpersistence="p", alias=alias
         )
         entry = pb.Node(range_var=mark)
         if self.is_whole:

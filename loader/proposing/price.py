@@ -1,43 +1,37 @@
-"""What each proposed model will hold and cost, by what a sample of the rows gives."""
+"""What keeping a query costs beside asking it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book, Model
-from loader.proposing.latest import has_first, has_windows
+from loader.proposing.book import Book
+from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.prove import Proof
 from loader.proposing.reading import is_clock
-from loader.proposing.sample import FEW_ROWS, PERCENT, sample_of
-from loader.proposing.trial import query_seconds, try_view
+from loader.proposing.sample import FEW_ROWS, PERCENT
+from loader.proposing.trial import held, made, query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.database import Target
-from waltally.tables import format_table, quoted
+from waltally.errors import Interrupted
+from waltally.tables import format_table
 from waltally.units import duration, size
 
-# What a row takes of its pages: a pointer of 4 bytes and, aligned to 8, a header and the values.
-# Pages are filled to four fifths (cdc.write_table), those of an index to about three quarters.
-_BYTES = """
-avg(4 + ceil(pg_column_size(row({columns})) / 8.0) * 8 + 8 * {hidden}) / 0.8
-+ avg(4 + ceil((pg_column_size(row({keys})) - 24 + 8) / 8.0) * 8) / 0.75
-"""
 _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 """About what a changed row costs the server in batches; only for comparing kinds."""
-_OFTEN = 5
-"""Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _LITTLE = 0.25
 """The share of the largest table's rows from which a model saves little."""
-_UNFOLDS = re.compile(r"unnest|_elements|_each|_keys|_to_table|_matches|generate_")
 _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
-_TIMES = 10
+_TIMES = 20
 """How many times faster than its query a view has to be."""
+WHOLE_ROWS = 2_000_000
+"""The models of tables with more rows are judged by a sample."""
 _TABLE_BYTES = """
 select coalesce(sum(pg_table_size(part.relid)), 0)
 from unnest(%s::text[]) as t (name)
@@ -46,38 +40,6 @@ cross join lateral (
     union select relid from pg_partition_tree(t.name::regclass)
 ) as part
 """
-
-
-@dataclass(frozen=True)
-class Size:
-    """What a model will hold."""
-
-    rows: float
-    width: float
-    """The bytes of a row with its index."""
-    sampled: float
-    """How many rows the sample gives."""
-
-    @property
-    def bytes(self) -> float:
-        """All of its bytes."""
-        return self.rows * self.width
-
-
-def sizes_of(book: Book) -> list[Size]:
-    """Return what each model will hold."""
-    sizes: list[Size] = []
-    for number, model in enumerate(book.models):
-        own = _size(book, number)
-        inputs = book.inputs(model.text)
-        # What is joined may multiply the rows of copies.
-        known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not book.models[n].copied]
-        rows = min(own.rows, max(known, default=own.rows))
-        if (tables := book.tables(model.text)) and not _UNFOLDS.search(model.text):
-            # One row of a table is in one group; what is estimated may be more.
-            rows = min(rows, sum(one.rows for one in tables))
-        sizes.append(replace(own, rows=rows))
-    return sizes
 
 
 def price_lines(book: Book, sizes: list[Size]) -> list[str]:
@@ -136,6 +98,37 @@ def _took(seconds: float) -> str:
     return f"{1000 * seconds:,.1f} ms" if seconds < 1 else duration(seconds)
 
 
+def is_priced(book: Book, original: str) -> bool:
+    """Return whether a query reads a table of many rows; else all is cheap."""
+    return max((one.rows for one in book.tables(original)), default=0) > FEW_ROWS
+
+
+@contextmanager
+def measured(book: Book, target: Target) -> Iterator[list[Size]]:
+    """Have the models at the target for the block, and give what they hold. Raises LoaderError.
+
+    They are made whole where their tables are not too large, else of a sample.
+    """
+    numbers = range(len(book.models))
+    if max(one.rows for one in book.sources) <= WHOLE_ROWS:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(made(book, target, numbers, True))
+                sizes = [
+                    Size(rows, size / max(rows, 1), rows)
+                    for rows, size in (held(target, number) for number in numbers)
+                ]
+            except Interrupted:
+                # It takes too long.
+                sizes = []
+            if sizes:
+                yield sizes
+                return
+    sizes = sizes_of(book)
+    with made(book, target, numbers, False):
+        yield sizes
+
+
 def price_of(
     book: Book,
     target: Target,
@@ -143,13 +136,11 @@ def price_of(
     reads: pb.SelectStmt,
     proof: Proof,
     sizes: list[Size],
-) -> Price | None:
-    """Return a query's price; None where its tables are small, and all is cheap."""
+) -> Price:
+    """Return a query's price, where its models are made."""
     text = tree.statement(reads)
-    tables = book.tables(original)
-    if max((one.rows for one in tables), default=0) <= FEW_ROWS:
-        return None
-    ((read,),) = book.catalog.connection.ask(_TABLE_BYTES, ([one.table.quoted for one in tables],))
+    tables = [one.table.quoted for one in book.tables(original)]
+    ((read,),) = book.catalog.connection.ask(_TABLE_BYTES, (tables,))
     inputs = [sizes[n] for n in book.inputs(text)]
     # Over all rows a view reads as many times more as its models have.
     growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
@@ -190,114 +181,3 @@ def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
         needed = {name for model in facts for name in model.needed.get(str(table), ())}
         columns = read_columns(book.catalog.connection, table)
         yield from (f"  {line}" for line in cost_lines(table, needed, columns))
-
-
-def _size(book: Book, number: int) -> Size:
-    """Return what a model will hold.
-
-    The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
-    which a group is, since similar rows are often stored together. Groups that the sample often has
-    are all known.
-    """
-    model = book.models[number]
-    sample = sample_of(book, [model.text])
-    marks = {book.source(sample.relation): "waltally_sampled"} if sample.relation else {}
-    models = [_counting(one, f"waltally_model_{n}", marks) for n, one in enumerate(book.models)]
-    sample = replace(sample, book=replace(book, models=models))
-    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
-    rare = f"filter (where waltally_blocks <= {_OFTEN})"
-    columns, keys = (", ".join(map(quoted, names)) for names in (model.columns, model.keys))
-    sums = (
-        "count(*)",
-        _BYTES.format(columns=columns, keys=keys, hidden=model.hidden),
-        f"count(*) {rare}, sum(waltally_blocks) {rare}",
-        "count(*) filter (where waltally_blocks = 1)",
-    )
-    ((groups, width, rare_groups, seen, once),) = (
-        (float(value or 0) for value in row)
-        for row in book.catalog.connection.ask(
-            f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
-        )
-    )
-    share = PERCENT / 100 if sample.relation else 1.0
-    rows = groups
-    if model.keys and seen:
-        rows += rare_groups * (seen / (seen - once + once * share) - 1)
-    return Size(rows, width, groups)
-
-
-def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
-    """Return a model with the number of blocks in which each of its rows is.
-
-    `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
-    """
-    query = tree.parse(model.text)[0]
-    if tree.has_star(query) or has_first(query) or has_windows(query):
-        _count_rows(query, mark, marks)
-        return Model(model.name, tree.statement(query))
-    block, blocks = "null::float8", "1" if model.copied else "count(*)"
-    if of := _read_blocks(query, marks):
-        marks[mark] = mark
-        block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
-        if not model.copied:
-            block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
-    tree.add_column(query, "waltally_block", block)
-    tree.add_column(query, "waltally_blocks", blocks)
-    return Model(model.name, tree.statement(query))
-
-
-def _count_rows(query: pb.SelectStmt, mark: str, marks: dict[str, str]) -> None:
-    """Let the first rows of groups have the number of blocks in which their group is."""
-    is_filtered = tree.has_star(query)
-    inner = query.from_clause[0].range_subselect.subquery.select_stmt if is_filtered else query
-    of = _read_blocks(inner, marks)
-    if of:
-        marks[mark] = mark
-    block, blocks = f"{of}.waltally_block" if of else "null::float8", "1"
-    parts = [*inner.distinct_clause]
-    if is_filtered:
-        parts = next(
-            (
-                one.partition_clause
-                for one in tree.find(inner, pb.WindowDef)
-                if one.partition_clause
-            ),
-            [],
-        )
-    if of and parts:
-        by = f"partition by {', '.join(map(tree.sql, parts))} order by {block}"
-        blocks = f"dense_rank() over ({by}) + dense_rank() over ({by} desc) - 1"
-    tree.add_column(inner, "waltally_block", block)
-    tree.add_column(inner, "waltally_blocks", blocks)
-
-
-def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
-    """Let a query read what has blocks, and return its alias in FROM; empty where nothing has."""
-    for entry in tree.find(query, pb.RangeVar, tree.here(query)):
-        if entry.relname in marks:
-            entry.alias.aliasname = entry.alias.aliasname or entry.relname
-            entry.relname = marks[entry.relname]
-            return str(entry.alias.aliasname)
-    for sub in tree.find(query, pb.RangeSubselect, tree.here(query)):
-        arms = tree.arms(sub.subquery.select_stmt)
-        if any(map(_mixes_columns, arms)):
-            continue
-        aliases = [_read_blocks(arm, marks) for arm in arms]
-        if not any(aliases):
-            continue
-        for arm, of in zip(arms, aliases, strict=True):
-            if not (of and tree.has_star(arm)):
-                # Of a table that is read whole all groups are known.
-                block = f"{of}.waltally_block" if of else "null::float8"
-                blocks = f"{of}.waltally_blocks" if of else str(_OFTEN + 1)
-                tree.add_column(arm, "waltally_block", block)
-                tree.add_column(arm, "waltally_blocks", blocks)
-        return str(sub.alias.aliasname)
-    return ""
-
-
-def _mixes_columns(select: pb.SelectStmt) -> bool:
-    """Return whether a star gives more than the columns of one entry of FROM, in their order."""
-    is_alone = len(select.target_list) == len(select.from_clause) == 1
-    is_join = any(entry.HasField("join_expr") for entry in select.from_clause)
-    return tree.has_star(select) and (is_join or not is_alone)

@@ -10,18 +10,20 @@ from postgast import pg_query_pb2 as pb
 
 from loader.monitoring import text_lines
 from loader.proposing import tree
-from loader.proposing.book import Book, free
+from loader.proposing.book import Book, Model, free
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
+from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.files import model_files, view_files
 from loader.proposing.prepare import Asked, prepare
 from loader.proposing.price import (
-    Size,
+    Price,
     cheaper,
     identity_lines,
+    is_priced,
+    measured,
     price_lines,
     price_of,
-    sizes_of,
 )
 from loader.proposing.prove import Proof, prove
 from loader.proposing.questions import (
@@ -52,8 +54,10 @@ class Proposed:
     seeded: list[str]
     """The models over tables."""
     lines: list[str]
-    keys: dict[str, list[str]]
-    """By model, the columns of its unique index."""
+    compiled: dict[str, Model]
+    """The models by name."""
+    prices: dict[str, Price]
+    """By query; none of one whose tables are small."""
 
 
 def propose(
@@ -82,13 +86,12 @@ def propose(
                 book, asked = _split(source, target, texts, wish)
         with text_lines.shown("proving what is proposed"):
             kept = share(book, wish.written)
-            sizes = sizes_of(book)
-            proofs = _proofs(book, target, asked, wish, sizes)
-            prices = price_lines(book, sizes)
+            proofs, prices, sizes = _proofs(book, target, asked, wish)
+            held = price_lines(book, sizes)
         tables = [one.table for one in book.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        lines = [*prices, *book.notes, *proofs, *identity_lines(book, old_rows)]
+        lines = [*held, *book.notes, *proofs, *identity_lines(book, old_rows)]
     views: dict[str, str] = {}
     for name, one in asked:
         views |= view_files(book, name, one.select, one.original)
@@ -101,7 +104,8 @@ def propose(
         models,
         [model.name for model in book.models if model.name in models and book.tables(model.text)],
         lines,
-        {model.name: model.keys for model in book.models},
+        {model.name: model for model in book.models},
+        prices,
     )
 
 
@@ -159,20 +163,21 @@ def _name_columns(book: Book, asked: Asked) -> None:
 
 
 def _proofs(
-    book: Book, target: Target, asked: list[tuple[str, Asked]], wish: Wish, sizes: list[Size]
-) -> list[str]:
-    """Return what the comparisons gave, and what keeping costs.
+    book: Book, target: Target, asked: list[tuple[str, Asked]], wish: Wish
+) -> tuple[list[str], dict[str, Price], list[Size]]:
+    """Return what the comparisons gave, by query what keeping costs, and what models hold.
 
     Raises LoaderError where rows differ, time is over, or keeping costs more than it gives.
     """
     if wish.prove == "none":
-        return [f"{name}: not proven" for name, _ in asked]
+        return [f"{name}: not proven" for name, _ in asked], {}, sizes_of(book)
     lines: dict[str, str] = {}
+    proofs: dict[str, Proof] = {}
     for name, one in asked:
         try:
             for proof in prove(book, one.original, one.select, wish.prove == "sample"):
                 _judge(book, name, one, proof)
-                last = proof
+                proofs[name] = proof
                 lines[name] = f"{name}: {proof.line}"
         except Interrupted as error:
             said = str(error)
@@ -181,17 +186,25 @@ def _proofs(
                 f" {'; '.join(lines.values()) or 'nothing'}",
                 "give it more time by --timeout 1h, or compare nothing by --prove none",
             ) from error
-        if last.is_empty:
+        if proofs[name].is_empty:
             raise SettingError(
                 f"{name}: neither the query nor the view has a row here, which proves nothing",
                 "give parameters values that the rows have, or leave it by --prove none",
             )
-        if price := price_of(book, target, one.original, one.select, last, sizes):
-            if price.is_dear and not wish.anyway:
-                said = f"{name} costs more than it gives: it {price.line}"
-                raise SettingError(said, cheaper(book, one.select))
-            lines[f"{name}'s price"] = f"{name}: {price.line}"
-    return [*lines.values()]
+    large = [(name, one) for name, one in asked if is_priced(book, one.original)]
+    if not large:
+        return [*lines.values()], {}, sizes_of(book)
+    with measured(book, target) as sizes:
+        prices = {
+            name: price_of(book, target, one.original, one.select, proofs[name], sizes)
+            for name, one in large
+        }
+    for name, one in large:
+        if prices[name].is_dear and not wish.anyway:
+            said = f"{name} costs more than it gives: it {prices[name].line}"
+            raise SettingError(said, cheaper(book, one.select))
+        lines[f"{name}'s price"] = f"{name}: {prices[name].line}"
+    return [*lines.values()], prices, sizes
 
 
 def _judge(book: Book, name: str, asked: Asked, proof: Proof) -> None:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from psycopg2.extensions import set_wait_callback
+from psycopg2.extensions import get_wait_callback, set_wait_callback
 from psycopg2.extras import wait_select
 
 
@@ -24,3 +24,14 @@ def stopped_by_signals() -> Iterator[None]:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
         set_wait_callback(None)
+
+
+@contextmanager
+def not_stopped() -> Iterator[None]:
+    """Let a signal wait for the end of the block: COPY takes no callback."""
+    before = get_wait_callback()
+    set_wait_callback(None)
+    try:
+        yield
+    finally:
+        set_wait_callback(before)

@@ -1,29 +1,33 @@
-"""A view over tables of its models with their index, of a sample of the rows, at the target."""
+"""Models as tables with their index at the target, and a view over them, to see what they take."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import Any
 
 from loader.proposing.book import Book
 from loader.proposing.sample import sample_of
+from loader.proposing.stopping import not_stopped
 from loader.setup.compile_queries import Undone
-from waltally.database import Target
-from waltally.errors import Interrupted
+from waltally.database import Connection, Target
+from waltally.errors import Interrupted, LoaderError
 from waltally.tables import quoted
 
 _TIMES = 3
 _LONGEST = 10
 """So many seconds a query may take before its time is that of the sample."""
+_SHORT = 1
+"""A view that takes longer is asked once."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the view took over the sample's models."""
+    """What the view took over the models."""
 
     planning: float
     """Seconds, however many rows there are."""
@@ -32,17 +36,38 @@ class Trial:
     """How many rows it read."""
 
 
-def try_view(book: Book, target: Target, text: str) -> Trial:
-    """Return what a view takes; nothing stays at the target. Raises LoaderError."""
-    with suppress(Undone), target.transaction():
+@contextmanager
+def made(book: Book, target: Target, numbers: Iterable[int], is_whole: bool) -> Iterator[None]:
+    """Have tables of these models at the target for the block: of all rows, or of the sample's.
+
+    Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
+    """
+    with suppress(Undone), target.transaction(), _limited(book.catalog.connection):
+        target.ask("select set_config('statement_timeout', %s, true)", (f"{2 * _LONGEST}s",))
         if book.catalog.zone:
             target.ask("select set_config('timezone', %s, true)", (book.catalog.zone,))
-        for number in sorted(book.inputs(text)):
-            _fill(book, target, number)
-        view = f"select count(q) from ({book.over_tables(text)}) as q"
-        explain = f"explain (analyze, timing off, format json) {view}"
-        plans = [target.ask(explain)[0][0][0] for _ in range(_TIMES)]
+        for number in sorted(numbers):
+            _fill(book, target, number, is_whole)
+        yield
         raise Undone
+
+
+def held(target: Target, number: int) -> tuple[int, int]:
+    """Return how many rows and bytes a model's table has, with its index."""
+    name = f"waltally_model_{number}"
+    ((rows, size),) = target.ask(
+        f"select count(*), pg_total_relation_size({name!r}::regclass) from {name}"
+    )
+    return rows, size
+
+
+def try_view(book: Book, target: Target, text: str) -> Trial:
+    """Return what a view over the models' tables takes. Raises LoaderError."""
+    view = f"select count(q) from ({book.over_tables(text)}) as q"
+    explain = f"explain (analyze, timing off, format json) {view}"
+    plans: list[dict[str, Any]] = []
+    while len(plans) < _TIMES and not (plans and plans[0]["Execution Time"] > 1000 * _SHORT):
+        plans.append(target.ask(explain)[0][0][0])
     planning, seconds = (
         min(plan[f"{what} Time"] for plan in plans) / 1000 for what in ("Planning", "Execution")
     )
@@ -55,34 +80,73 @@ def query_seconds(book: Book, original: str, sampled: float) -> float:
     `sampled`: what it took in the proof, for one that takes long.
     """
     connection = book.catalog.connection
+    with _limited(connection):
+        begun = time.perf_counter()
+        try:
+            connection.ask(f"select count(q) from ({book.plain(original)}) as q")
+            return time.perf_counter() - begun
+        except Interrupted:
+            return max(_LONGEST, sampled)
+
+
+@contextmanager
+def _limited(connection: Connection) -> Iterator[None]:
+    """Let no statement of the block take longer than _LONGEST."""
     ((before,),) = connection.ask("select current_setting('statement_timeout')")
     connection.ask("select set_config('statement_timeout', %s, false)", (f"{_LONGEST}s",))
-    begun = time.perf_counter()
     try:
-        connection.ask(f"select count(q) from ({book.plain(original)}) as q")
-        return time.perf_counter() - begun
-    except Interrupted:
-        return max(_LONGEST, sampled)
+        yield
     finally:
         connection.ask("select set_config('statement_timeout', %s, false)", (before,))
 
 
-def _fill(book: Book, target: Target, number: int) -> None:
-    """Make a model's table of the sample's rows."""
+def _fill(book: Book, target: Target, number: int, is_whole: bool) -> None:
+    """Make a model's table."""
     model = book.models[number]
-    sample = sample_of(book, [model.text])
-    columns = [f"{quoted(name)} {_stored(type_)}" for name, type_ in book.columns(model.text)]
     name = f"waltally_model_{number}"
-    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
-    query = f"{ctes}select coalesce(json_agg(m), '[]')::text from ({sample.over(model.text)}) as m"
-    ((rows,),) = book.catalog.connection.ask(query)
-    target.ask(f"create temporary table {name} ({', '.join(columns)}) on commit drop")
+    columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in book.columns(model.text)]
+    columns += [f"waltally_{n} bigint default 1" for n in range(model.hidden)]
     target.ask(
-        f"insert into {name} select * from json_populate_recordset(null::{name}, %s)", (rows,)
+        f"create temporary table {name} ({', '.join(columns)})"
+        " with (fillfactor = 80) on commit drop"
     )
+    into = f"{name} ({', '.join(map(quoted, model.columns))})"
+    if not (
+        is_whole
+        and not book.tables(model.text)
+        and _done(target, f"insert into {into} {book.over_tables(model.text)}")
+    ):
+        with TemporaryFile() as rows, not_stopped():
+            book.catalog.connection.copy(f"copy ({_rows(book, number, is_whole)}) to stdout", rows)
+            rows.seek(0)
+            target.copy(f"copy {into} from stdin", rows)
     if model.keys:
-        target.ask(f"create index on {name} ({', '.join(map(quoted, model.keys))})")
+        # A value may be too long for an index.
+        _done(target, f"create index on {name} ({', '.join(map(quoted, model.keys))})")
     target.ask(f"analyze {name}")
+
+
+def _rows(book: Book, number: int, is_whole: bool) -> str:
+    """Return the query of a model's rows at the source."""
+    text = book.models[number].text
+    if is_whole:
+        return book.plain(text)
+    sample = sample_of(book, [text])
+    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
+    return f"{ctes}{sample.over(text)}"
+
+
+def _done(target: Target, statement: str) -> bool:
+    """Run a statement, and return whether it could be."""
+    target.ask("savepoint before")
+    try:
+        target.ask(statement)
+    except Interrupted:
+        raise
+    except LoaderError:
+        target.ask("rollback to savepoint before")
+        return False
+    return True
 
 
 def _stored(type_: str) -> str:

@@ -24,6 +24,15 @@ CASES = {
         "select status, count(*) as n from orders where customer_id = 7 /* :customer */ group by 1",
         "SELECT customer_id AS customer_id, status AS status, count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
+    "what groups the same rows alike is one fact, and what is asked for by a value comes first in its index": (
+        "select c.id, (select count(*) from orders as o where o.placed_at > now() and o.customer_id = c.id) as later,"
+        " (select sum(amount) from orders as o where o.placed_at > now() and o.customer_id = c.id) as amount,"
+        " (select count(*) from orders as o where o.customer_id = c.id) as n from customers as c",
+        "SELECT o.customer_id AS customer_id, o.placed_at AS placed_at, count(*) AS count, sum(amount) AS sum"
+        " FROM orders o GROUP BY 1, 2",
+        "SELECT o.customer_id AS customer_id, count(*) AS count FROM orders o GROUP BY 1",
+        "select id from customers",
+    ),
     "an enum may be a key": (
         "select count(*) as n from orders where mood <> 'good' /* :mood */",
         "SELECT mood::text AS mood, count(*) AS n FROM orders orders GROUP BY 1",
@@ -152,14 +161,14 @@ CASES = {
     "and casts of them, as a key has not the spelling of its values": (
         "select coalesce(o.amount::text, '-') as amount, count(*) as n from customers as c"
         " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1",
-        "SELECT o.amount::text AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+        "SELECT o.customer_id AS customer_id, o.placed_at AS placed_at, o.amount::text AS key_1,"
         " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
         "select id from customers",
     ),
     "and texts that are put together of them": (
         "select coalesce(o.amount || ' EUR', '-') as amount, count(*) as n from customers as c"
         " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1",
-        "SELECT o.amount || ' EUR' AS key_1, o.customer_id AS customer_id, o.placed_at AS placed_at,"
+        "SELECT o.customer_id AS customer_id, o.placed_at AS placed_at, o.amount || ' EUR' AS key_1,"
         " count(*) AS n FROM orders o GROUP BY 1, 2, 3",
         "select id from customers",
     ),
