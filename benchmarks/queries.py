@@ -45,6 +45,7 @@ select a.attname::text, format_type(a.atttypid, null), a.attnum = any(i.indkey) 
 from pg_class as c inner join pg_attribute as a on a.attrelid = c.oid
 left join pg_index as i on i.indrelid = c.oid and i.indisprimary
 where c.oid = %s::regclass and a.attnum > 0 and a.attgenerated = '' and a.attidentity = ''
+    and a.attname <> 'other_columns'
 order by a.attnum
 """
 
@@ -111,7 +112,7 @@ def add_columns(database: Database | Lab, case: Case) -> None:
 def insert(database: Database | Lab, case: Case, table: str, first: int, last: int) -> None:
     """Insert the rows of these numbers."""
     columns, texts = [], []
-    own = [*database.execute(_COLUMNS, table)]
+    own = database.execute(_COLUMNS, table)
     for n, (name, type_, is_key, parent, is_filled) in enumerate(own):
         listed = case.values.get(f"{table}.{name}") or case.values.get(name) or []
         pool = [*dict.fromkeys(one for one in listed if one != "null")]
@@ -141,11 +142,11 @@ def insert(database: Database | Lab, case: Case, table: str, first: int, last: i
 
 
 def least(database: Database, query: str) -> float:
-    """Return the least time of three."""
+    """Return the least time of three that the server takes."""
     times = []
     for _ in range(3):
         begun = time.perf_counter()
-        database.execute(query)
+        database.execute(f"select count(q) from ({query}) as q")
         times.append(time.perf_counter() - begun)
     return min(times)
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 GRAINS = ("day", "hour", "minute", "second")
 _MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
 """In each hour of two years. Where clocks change, a day has not 24 hours, or two midnights."""
+_AGES = "generate_series('1850-01-01 23:59:59.5+00'::timestamptz, '2060-01-01', '23:57:42.123457')"
+"""Each day since before zones had whole hours."""
 _OFFSET = re.compile(r"([+-]\d\d(:?\d\d)?|Z)'$")
+_IDENTICAL = (
+    "boolean", "smallint", "integer", "bigint", "uuid", "date", "timestamp without time zone",
+    "timestamp with time zone",
+)  # fmt: skip
+"""Types of which equal values are identical."""
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
@@ -73,7 +80,10 @@ def _grain(keep: Keep, text: str) -> str:
     ]
     # An hour begins at the same moments everywhere, but for a few zones' halves of hours.
     largest = _needs_no_zone(keep, text)
-    for grain in (book.grain,) if book.grain else GRAINS[largest:]:
+    groups = {tree.sql(node) for node in keep.select.group_clause}
+    # What the query groups by anyway serves its bounds too.
+    usual = sorted(GRAINS[largest:], key=lambda one: _begin(one, text) not in groups)
+    for grain in (book.grain,) if book.grain else usual:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
         begins.append(f"date_trunc('{grain}', moment::{type_}) <= moment::{type_}")
         all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
@@ -85,6 +95,55 @@ def _grain(keep: Keep, text: str) -> str:
                 book.ranges[text] = grain
             return grain
     return ""
+
+
+def _begin(grain: str, text: str) -> str:
+    return tree.sql(tree.expression(f"date_trunc('{grain}', {text})"))
+
+
+def derived(keep: Keep) -> dict[str, pb.Node]:
+    """Return the keys that others decide: what is computed of columns that are keys, or of a grain.
+
+    A day's month is that of its beginning.
+    """
+    found: dict[str, pb.Node] = {}
+    begins = {
+        tree.sql(tree.expression(text).func_call.args[1]): text
+        for text in keep.keys
+        if tree.called(tree.expression(text).func_call) == "date_trunc" and text in keep.grains
+    }
+    for text in keep.keys:
+        node = tree.expression(text)
+        columns = {tree.sql(pb.Node(column_ref=ref)) for ref in tree.find(node, pb.ColumnRef)}
+        if node.HasField("column_ref") or text in begins.values():
+            continue
+        if all(one in keep.keys and keep.type_of(one) in _IDENTICAL for one in columns):
+            own = {one: tree.column(keep.alias, keep.keys[one]) for one in columns}
+        elif len(columns) == 1 and (begin := begins.get(*columns)) and _is_same(keep, node, begin):
+            own = {one: tree.column(keep.alias, keep.keys[begin]) for one in columns}
+        else:
+            continue
+        found[text] = _replaced(node, own)
+    return found
+
+
+def _replaced(node: pb.Node, columns: dict[str, pb.Node]) -> pb.Node:
+    """Return an expression with other values in place of its columns."""
+    return tree.changed(
+        node, lambda one: columns.get(tree.sql(one)) if one.HasField("column_ref") else None
+    )
+
+
+def _is_same(keep: Keep, node: pb.Node, begin: str) -> bool:
+    """Return whether an expression of a time is the same of its grain's beginning."""
+    time = tree.expression(begin).func_call.args[1]
+    column = tree.sql(time)
+    moment = tree.expression(f"moment::{keep.type_of(column)}")
+    start = _replaced(tree.expression(begin), {column: moment})
+    first, second = (tree.sql(_replaced(node, {column: value})) for value in (moment, start))
+    same = f"({first}) is not distinct from ({second})"
+    moments = f"(select {_AGES} as moment union all select {_MOMENTS}) as m"
+    return keep.book.catalog.is_true(f"bool_and({same}) from {moments}")
 
 
 def _needs_no_zone(keep: Keep, text: str) -> bool:

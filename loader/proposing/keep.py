@@ -9,6 +9,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import grain, tree
 from loader.proposing.book import Model, free
+from loader.proposing.groups import complete_groups, place_in_index, sorted_by
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.scope import Item, Scope, scoped_refs
 from waltally.errors import SettingError
@@ -63,6 +64,8 @@ class Keep:
             for target in self.select.target_list
             if target.res_target.name
         }
+        self.derived: dict[str, pb.Node] = {}
+        """By expression, what it is of other keys."""
         self.pushed: list[pb.Node] = []
         self.bounds: dict[str, list[str]] = {}
 
@@ -89,16 +92,16 @@ class Keep:
             raise SettingError(f"{text} is of {type_}, a type of a user", f"write ({text})::text")
         if type_.startswith(_UNORDERED) or type_.endswith("[]") or "." in type_:
             text = f"({text})::text"
-        if text not in self.keys:
+        if text not in self.keys and text not in self.derived:
             plain = node.HasField("column_ref")
             name = tree.names(node.column_ref)[-1] if plain else self.hints.get(tree.sql(node), "")
             self.keys[text] = self._free(name or f"key_{len(self.keys) + 1}", plain)
+        own = self.derived.get(text) or tree.column(self.alias, self.keys[text])
         if text != tree.sql(node):
             # Two texts may be one value.
             self.has_sets = True
-            own = tree.sql(tree.column(self.alias, self.keys[text]))
-            return tree.expression(f"({own})::{type_}")
-        return tree.column(self.alias, self.keys[text])
+            return tree.expression(f"({tree.sql(own)})::{type_}")
+        return own
 
     def _free(self, name: str, is_column: bool) -> str:
         taken = {*self.keys.values(), *self.measures.values()}
@@ -177,13 +180,16 @@ class Keep:
         has_where = self.select.HasField("where_clause")
         is_summed = not self.is_whole or self.has_sets or has_where or groups != own_keys
         self.is_final = is_grouped and not is_summed
-        known = self._of_same_groups()
-        if known:
+        if not self.is_final:
+            self.derived = grain.derived(self)
+            self.keys = {key: name for key, name in self.keys.items() if key not in self.derived}
+        if known := self._of_same_groups():
             columns = {text: name for name, text in known.meanings.items()}
             self.keys = {text: name for text, name in columns.items() if text in self.keys}
             self.measures = {text: name for text, name in columns.items() if text not in self.keys}
-        if self.is_final or known:
+        if self.is_final or known or self.derived:
             self.select.CopyFrom(before)
+            self.scope = self.scope.again()
             self._rewrite(is_grouped)
         self._note_model()
 
@@ -242,7 +248,7 @@ class Keep:
                     raise SettingError("A star beside an aggregate", "name the columns")
             own.val.CopyFrom(self.outer(own.val))
         parts = (select.group_clause, select.distinct_clause, select.window_clause)
-        for node in (*(node for part in parts for node in part), *_sorted_by(select)):
+        for node in (*(node for part in parts for node in part), *sorted_by(select)):
             node.CopyFrom(self.outer(node))
         if select.HasField("having_clause"):
             having = self.outer(select.having_clause)
@@ -272,27 +278,16 @@ class Keep:
         elif not node.HasField("range_var"):
             self.rename(node)
 
-    def _asked_by(self, name: str) -> int:
-        """Return the place of a key in the index: first what is asked for by one value."""
-        joins = tree.find(self.select, pb.JoinExpr, tree.here(self.select))
-        places = [3]
-        for quals in (self.select.where_clause, *(join.quals for join in joins)):
-            for node in tree.conjuncts(quals):
-                for one in tree.find(node, pb.A_Expr):
-                    refs = [tree.find(side, pb.ColumnRef) for side in (one.lexpr, one.rexpr)]
-                    texts = [[tree.names(ref) for ref in side] for side in refs]
-                    if [[self.alias, name]] not in texts or one.name[-1].string.sval == "<>":
-                        continue
-                    is_one = node.a_expr == one and one.name[-1].string.sval == "="
-                    places.append((0 if [] in texts else 1) if is_one else 2)
-        return min(places)
-
     def _note_model(self) -> None:
         if not self.keys and self.select.group_clause:
             raise SettingError("The query groups by constants alone", "leave out GROUP BY")
         if not self.keys and not self.is_whole:
             raise SettingError("Nothing ties the rows to the others", "join them by a column")
-        self.keys = dict(sorted(self.keys.items(), key=lambda key: self._asked_by(key[1])))
+        self.keys = dict(
+            sorted(
+                self.keys.items(), key=lambda key: place_in_index(self.select, self.alias, key[1])
+            )
+        )
         if not self.measures:
             self.measures["count(*)"] = self._free("row_count", False)
         columns = {**self.keys, **self.measures}
@@ -322,38 +317,3 @@ class Keep:
             self.select.from_clause.append(entry)
         else:
             next(i for i in self.scope.items if i.alias in self.kept).node.CopyFrom(entry)
-
-
-def _sorted_by(select: pb.SelectStmt) -> list[pb.Node]:
-    """Return what ORDER BY sorts by, without the names of selected columns."""
-    values = [node.sort_by.node for node in select.sort_clause]
-    return [value for value in values if not tree.is_output(select, value)]
-
-
-def complete_groups(scope: Scope) -> None:
-    """Group by what the selected columns are, where a primary key stood for all of them."""
-    select = scope.select
-    groups = {tree.sql(node) for node in select.group_clause}
-    if not groups:
-        return
-
-    def is_grouped(message: Message, inner: Scope) -> bool:
-        """Whether it is a group, or an aggregate of this query: also one that stands inside."""
-        if not isinstance(message, pb.Node):
-            return False
-        is_summed = is_aggregate(scope.book, message.func_call)
-        if inner is not scope:
-            return is_summed and all(item for item, _ in scope.refs(message))
-        return is_summed or tree.sql_of_value(message) in groups
-
-    for part in (
-        *(target.res_target.val for target in select.target_list),
-        *(select.having_clause, *_sorted_by(select)),
-    ):
-        for ref, inner in scoped_refs(part, scope, is_grouped):
-            node = pb.Node(column_ref=ref)
-            owner = inner.find(ref)[0]
-            is_ours = owner is scope or (owner is None and inner is scope)
-            if is_ours and tree.names(ref)[-1] != "*" and tree.sql(node) not in groups:
-                select.group_clause.append(node)
-                groups.add(tree.sql(node))

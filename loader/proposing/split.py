@@ -11,7 +11,9 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import hoist, tree
 from loader.proposing.book import Book
 from loader.proposing.copies import copy_rows
-from loader.proposing.keep import Keep, complete_groups
+from loader.proposing.groups import complete_groups
+from loader.proposing.joins import joined_tables, multiplies, parents
+from loader.proposing.keep import Keep
 from loader.proposing.latest import Latest, filters_of, has_first, has_windows, part_lateral
 from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
@@ -187,19 +189,22 @@ class Split:
 
     def _joined(self, scope: Scope, is_grouped: bool) -> bool:
         """One model over all of FROM: a fact over a table, or over the rows of several."""
-        if not self._is_one_input(scope):
+        if not self._is_one_input(scope) or (is_grouped and multiplies(scope)):
             return False
-        if _joined_tables(scope) > 1:
+        if joined_tables(scope) > 1:
             if is_grouped and len(scope.items) > 1 and self._saves(scope):
                 return False
             copy_rows(self.book, scope)
             scope = scope.again()
-        Keep(scope, scope.items, self.name).make(is_grouped)
+        keep = Keep(scope, scope.items, self.name)
+        keep.make(is_grouped)
+        if not is_grouped:
+            _require_fewer(keep, scope.items)
         return True
 
     def _folded_and_joined(self, scope: Scope, is_grouped: bool) -> bool:
         """A fact of the counted table, and a fact over it and the rows of the others."""
-        if not is_grouped or _joined_tables(scope) < 2 or not self._is_one_input(scope):
+        if not is_grouped or joined_tables(scope) < 2 or not self._is_one_input(scope):
             return False
         if not self._fold(scope, is_grouped):
             return False
@@ -227,10 +232,7 @@ class Split:
         table = f"_{item.relation.table.name}" if item.relation else ""
         keep = Keep(scope, [item], f"{self.name}{table}")
         keep.make(is_grouped)
-        key = {f"{item.alias}.{column}" for column in item.relation.key} if item.relation else set()
-        if key and key <= {*keep.keys} and item.relation:
-            only = f"The query needs each row of {item.relation.table}: only a copy would be kept"
-            raise SettingError(only, _INSTEAD)
+        _require_fewer(keep, [item])
         return keep
 
     def _saves(self, scope: Scope) -> bool:
@@ -247,7 +249,7 @@ class Split:
     def _is_one_input(self, scope: Scope) -> bool:
         joins = tree.find(scope.select, pb.JoinExpr, tree.here(scope.select))
         return (
-            _joined_tables(scope) > 0
+            joined_tables(scope) > 0
             and all(
                 self._is_input(item) or item.kind in ("function", "other") for item in scope.items
             )
@@ -258,7 +260,7 @@ class Split:
         """Return the table of many rows: no join finds one of its rows by its key."""
         calls = self._aggregates(scope.select)
         read = [{item.alias for item, _ in scope.refs(call) if item} for call in calls]
-        parents = _parents(scope)
+        one_row = parents(scope)
         usable = [
             item
             for item in scope.items
@@ -270,11 +272,20 @@ class Split:
             usable,
             key=lambda item: (
                 -item.relation.rows if item.relation and item.relation.rows > _MANY else 0,
-                item.alias in parents,
+                item.alias in one_row,
                 not any(item.alias in own for own in read),
             ),
             default=None,
         )
+
+
+def _require_fewer(keep: Keep, items: list[Item]) -> None:
+    """Raise SettingError where a fact of one table has a group for each of its rows."""
+    (item, *others) = items
+    keys = {text.removeprefix(f"{item.alias}.") for text in keep.keys}
+    if item.relation and item.relation.key and {*item.relation.key} <= keys and not others:
+        only = f"The query needs each row of {item.relation.table}: only a copy would be kept"
+        raise SettingError(only, _INSTEAD)
 
 
 def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
@@ -284,36 +295,6 @@ def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
     if select.distinct_clause and not select.distinct_clause[0].WhichOneof("node"):
         return True
     return is_set and not select.HasField("limit_count") and not select.HasField("limit_offset")
-
-
-def _joined_tables(scope: Scope) -> int:
-    """Return how many tables are joined; the arms of a UNION ALL over one each are one."""
-    return sum(
-        max(len(tree.find(arm, pb.RangeVar)) for arm in tree.arms(item.query))
-        if item.kind == "query"
-        else item.kind in ("table", "model")
-        for item in scope.items
-    )
-
-
-def _parents(scope: Scope) -> set[str]:
-    """Return the entries of which a join finds one row, by the whole primary key."""
-    equal: dict[str, set[str]] = {}
-    conditions = [join.quals for join in tree.find(scope.select, pb.JoinExpr)]
-    for condition in (*conditions, scope.select.where_clause):
-        for one in tree.conjuncts(condition):
-            if one.HasField("a_expr") and one.a_expr.name[-1].string.sval == "=":
-                sides = [scope.refs(side) for side in (one.a_expr.lexpr, one.a_expr.rexpr)]
-                for own, other in (sides, sides[::-1]):
-                    if len(own) == 1 and own[0][0] and other and own[0][0] is not other[0][0]:
-                        equal.setdefault(own[0][0].alias, set()).add(own[0][1])
-    return {
-        item.alias
-        for item in scope.items
-        if item.relation
-        and item.relation.key
-        and {*item.relation.key} <= equal.get(item.alias, set())
-    }
 
 
 def _select_one(select: pb.SelectStmt) -> None:

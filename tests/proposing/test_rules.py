@@ -46,6 +46,38 @@ CASES = {
         "SELECT date_trunc('hour', placed_at) AS hour, placed_at = date_trunc('hour', placed_at) AS is_start_of_hour,"
         " count(*) AS n FROM orders orders GROUP BY 1, 2",
     ),
+    "what a day or another key decides is no key": (
+        "select date_trunc('week', placed_at) as week, customer_id / 10 as tens, count(*) as n from orders"
+        " where placed_at >= '2026-11-01' /* :from */ and customer_id > 3 /* :least */ group by 1, 2",
+        "SELECT date_trunc('day', placed_at) AS day, customer_id AS customer_id, count(*) AS n FROM orders orders GROUP BY 1, 2",
+    ),
+    "nor where the counted table is joined afterwards": (
+        "select c.country, o.customer_id % 2 as odd, count(*) as n from customers as c"
+        " left join orders as o on o.customer_id = c.id and o.placed_at > now() - interval '1 day' group by 1, 2",
+        "SELECT o.customer_id AS customer_id, o.placed_at AS placed_at, count(*) AS n FROM orders o GROUP BY 1, 2",
+        "select id, country from customers",
+    ),
+    "an hour is the grain where the query groups by it": (
+        "select date_trunc('hour', placed_at) as hour, count(*) as n from orders"
+        " where placed_at >= '2026-11-01' /* :from */ group by 1",
+        "SELECT date_trunc('hour', placed_at) AS hour, count(*) AS n FROM orders orders GROUP BY 1",
+    ),
+    "an hour of a zone that once had other minutes is a key beside UTC's": (
+        "select date_trunc('hour', placed_at at time zone 'Europe/Berlin') as hour, count(*) as n from orders"
+        " where placed_at >= '2026-11-01 05:00' /* :from */ group by 1",
+        "SELECT date_trunc('hour', placed_at) AS hour, date_trunc('hour', placed_at AT TIME ZONE 'Europe/Berlin') AS hour_2,"
+        " count(*) AS n FROM orders orders GROUP BY 1, 2",
+    ),
+    "rows that are looked up by their key are a rows model": (
+        "select count(*) as n from customers as c where not exists (select from orders where id = c.id)",
+        "select id from orders",
+        "SELECT c.id AS id, count(*) AS n FROM customers c GROUP BY 1",
+    ),
+    "constants whose rows a reader leaves out are joined when somebody reads": (
+        "select v.span, count(*) as n from orders as o cross join (values ('day'), ('all')) as v (span)"
+        " where v.span = 'all' or o.placed_at > now() - interval '1 day' group by 1",
+        "SELECT o.placed_at AS placed_at, count(*) AS n FROM orders o GROUP BY 1",
+    ),
     "a bound that moves with the clock begins no grain": (
         "select count(*) as n from orders where placed_at >= now() - interval '30 days'",
         "SELECT placed_at AS placed_at, count(*) AS n FROM orders orders GROUP BY 1",
