@@ -117,6 +117,9 @@ def derived(keep: Keep) -> dict[str, pb.Node]:
         columns = {tree.sql(pb.Node(column_ref=ref)) for ref in tree.find(node, pb.ColumnRef)}
         if node.HasField("column_ref") or text in begins.values():
             continue
+        if not keep.book.catalog.zone and any("with time zone" in keep.type_of(c) for c in columns):
+            # The model says that somebody has to name the zone.
+            continue
         if all(one in keep.keys and keep.type_of(one) in _IDENTICAL for one in columns):
             own = {one: tree.column(keep.alias, keep.keys[one]) for one in columns}
         elif len(columns) == 1 and (begin := begins.get(*columns)) and _is_same(keep, node, begin):
