@@ -13,7 +13,7 @@ from loader.proposing.book import Book
 from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.prove import Proof
 from loader.proposing.reading import is_clock
-from loader.proposing.sample import FEW_ROWS, PERCENT
+from loader.proposing.sample import PERCENT
 from loader.proposing.trial import held, made, query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
@@ -30,6 +30,8 @@ _FEW = 1000
 """A model with fewer rows costs nothing that matters."""
 _TIMES = 20
 """How many times faster than its query a view has to be."""
+_CHEAP_ROWS = 10_000
+"""A query of tables with fewer rows costs nothing that matters."""
 WHOLE_ROWS = 2_000_000
 """The models of tables with more rows are judged by a sample."""
 _TABLE_BYTES = """
@@ -100,7 +102,7 @@ def _took(seconds: float) -> str:
 
 def is_priced(book: Book, original: str) -> bool:
     """Return whether a query reads a table of many rows; else all is cheap."""
-    return max((one.rows for one in book.tables(original)), default=0) > FEW_ROWS
+    return max((one.rows for one in book.tables(original)), default=0) > _CHEAP_ROWS
 
 
 @contextmanager
