@@ -15,7 +15,12 @@ from tests.queries.odd import TABLES, TYPES
 
 OF_EXTENSIONS = """
 create extension citext schema public; create extension hstore schema public;
-create table lab.of_extensions (id bigint primary key, tag public.citext, pairs public.hstore);
+create type public.place as (street text, city text);
+create table lab.of_extensions (id bigint primary key, tag public.citext, pairs public.hstore, place public.place);
+-- Whoever owns an extension may add to it what is his own.
+create function public.added(public.citext) returns text language sql immutable as 'select $1::text';
+alter function public.added owner to pg_monitor;
+alter extension citext add function public.added;
 """
 
 

@@ -98,8 +98,8 @@ select v.name as word, a.flag, count(*) as n from {a} as a
     group by 1, 2
 
 -- enums
-select mood, moods::text as moods, count(*) filter (where mood = 'it''s') as n,
-    count(*) filter (where mood in ('sad', 'ok')) as m from {a} group by 1, 2
+select mood, moods, moods::text as words, count(*) filter (where mood = 'it''s') as n,
+    count(*) filter (where mood in ('sad', 'ok')) as m from {a} group by 1, 2, 3
 
 -- odd_names | {"surrogate_key": "ID x"}
 select "odd ""name}" as "x""y {keys}", count("odd ""name}") as "{relation}",

@@ -45,6 +45,7 @@ BELOW = {
         'select id, user_id, project_id, role, note, role::"char" as letter, (id % 3)::bit(2) as bits '
         "from {memberships}"
     ),
+    "person": "select id, name collate lab.loose as name, note collate lab.loose as note from {users}",
     "project": "select id, owner, is_open from {projects}",
 }
 _LONG = "select string_agg(md5(n::text), '') from generate_series(1, 100) as n"
@@ -129,7 +130,11 @@ class Above:
         spelled |= dict.fromkeys(
             ("real", "double precision"), """to_char("{}", '9.99999999EEEE')"""
         )
-        names = ", ".join(spelled.get(type_, '"{}"').format(name) for name, type_ in self.columns)
+        spelled |= dict.fromkeys(self.compiled["collations"], '"{}"')
+        names = ", ".join(
+            spelled.get(name, spelled.get(type_, '"{}"')).format(name)
+            for name, type_ in self.columns
+        )
         model = f"select {names} from lab.{self.name}"
         query = f"select {names} from ({self._named('lab')}) as query"
         with self.lab.zone(self.compiled["timezone"]):

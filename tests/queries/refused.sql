@@ -368,13 +368,22 @@ select flag, sum(cash) from {a} group by 1
 select count(*) from {a} where cash > '1'
 
 -- not built in | column::text
-select tag, count(*) from {of_extensions} group by 1
+select place, count(*) from {of_extensions} group by 1
 
--- not built in | column::text
-select pairs is null as x, pairs, count(*) from {of_extensions} group by 1, 2
+-- an extension's type whose operator PostgreSQL looks up by its name | `=` in place of IS DISTINCT FROM
+select count(*) from {of_extensions} where tag is distinct from 'a'
 
--- PostgreSQL says it
-select count(*) from {of_extensions} where pairs -> 'a' = '1'
+-- an extension's type whose operator PostgreSQL looks up by its name | NULLIF
+select nullif(tag, 'a') as tag, count(*) from {of_extensions} group by 1
+
+-- an extension's type whose operator PostgreSQL looks up by its name | CASE x WHEN y
+select case tag when 'a' then 1 end as n, count(*) from {of_extensions} group by 1
+
+-- an extension's type whose operator PostgreSQL looks up by its name | USING
+select x.n, count(*) from {of_extensions} join (values ('a'::citext, 1)) as x (tag, n) using (tag) group by 1
+
+-- public.added() is a function of your own
+select added(tag) as tag, count(*) from {of_extensions} group by 1
 
 -- enum
 select flag, count(*) from {a} where mood = 'glad' group by 1

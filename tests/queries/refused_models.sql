@@ -100,6 +100,3 @@ select p.id, p.owner, rank() over (partition by p.owner order by p.id) as n from
 
 -- A grouped expression is not selected | DISTINCT ON
 select distinct on (owner, is_open) owner, id from {project} order by owner, is_open, id
-
--- lab.loose, a nondeterministic collation: texts that differ are equal under it | in the model below
-select name collate lab.loose as name, count(*) as n from {app_user} group by 1

@@ -119,3 +119,7 @@ select /* ; */ flag, count(*) -- ;
 
 -- what PostgreSQL cannot read again as a key, it can as a column
 select least, count(*) from (select -1::integer as least from {a}) as one group by 1
+
+-- types of extensions by their own operators
+select tag, pairs, tag like 'A%' as a, count(*) filter (where pairs -> 'a' = '1') as n from {of_extensions}
+    where tag in ('a', 'B') and not tag = any (array['c'::citext]) group by 1, 2, 3

@@ -98,6 +98,36 @@ def test_a_query_is_refused_with_what_to_write(
     assert remedy in (refused.value.diag.message_hint or "")
 
 
+def test_a_type_of_an_extension_is_text_over_models(lab: Lab) -> None:
+    begin(lab)
+    lab.execute(
+        "drop table if exists lab.tags; create extension if not exists citext schema public;"
+        "create table lab.tags (id integer primary key, tag public.citext)"
+    )
+    lab.follow("tags")
+    below = Below(lab, "tagged", "select id, tag from {tags}", Random(1))
+    for query in (
+        "select tag, count(*) as n from {tagged} group by 1",
+        "select a.id, count(*) as n from {tagged} a join {tagged} b on b.tag = a.tag group by 1",
+        "select max(tag) as last from {tagged}",
+    ):
+        with pytest.raises(psycopg2.Error, match="a type that is not built in") as refused:
+            Above(lab, "refused", query)
+        assert "column::text" in str(refused.value.diag.message_hint)
+    text = "select tag::text as tag, count(tag) as n from {tagged} where tag is not null group by 1"
+    model = Above(lab, "of_tags", text)
+    fill(lab)
+    lab.transact("insert into lab.tags values (1, 'A'), (2, 'a'), (3, null)")
+    below.catch_up()
+    lab.transact("update lab.tags set tag = 'A' where id = 2")
+    below.catch_up()
+    assert lab.execute("select tag, n from lab.of_tags") == [("A", 2)]
+    assert model.differences() == []
+    lab.clear()
+    lab.execute("drop table lab.tags cascade")
+    del lab.sources["tags"]
+
+
 NOTED = {
     "inner_days": [],
     "final": [],
@@ -141,17 +171,29 @@ def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: Lab) -
         amounts="select amount, max(id) as last from {priced} group by 1",
         texts="select name, note, count(distinct lower(name)) as n from {app_user} group by 1, 2",
     )
+    docs = Below(lab, "docs", "select id, tags, doc from {orders}", Random(1))
+    others = {
+        "of_tags": "select tags, count(distinct doc) as n, max(id) as last from {docs} group by 1",
+        "of_doc": "select distinct on (doc) doc, id from {docs} order by doc, id",
+    }
+    for name, query in others.items():
+        Above(lab, name, query)
+    fill(lab)
     # Four bytes each, and no two next ones again.
     text = "(select string_agg(chr(65536 + n * n * 7919 % 90000), '') from generate_series({}, {}) as n)"
     lab.transact(
         "insert into lab.orders (id, amount) select 1,"
         " (select string_agg((1000000 + n * 7919)::text, '') from generate_series(1, 2000) as n)::numeric",
         f"insert into lab.users values (1, {text.format(1, 250)}, true, {text.format(251, 500)})",
+        f"update lab.orders set tags = array[{text.format(1, 500)}], doc = to_jsonb({text.format(1, 500)})",
     )
+    docs.catch_up()
     priced.catch_up()
     users.catch_up()
     assert lab.execute("select id from lab.priced") == [(1,)]
     assert lab.execute("select n from lab.texts") == [(1,)]
+    assert lab.execute("select n from lab.of_tags") == [(1,)]
+    assert lab.execute("select id from lab.of_doc") == [(1,)]
 
 
 def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_input(

@@ -39,19 +39,27 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
     """Values of every kind, of several tables, and rows that the query cannot take."""
     german = "template template0 locale_provider icu icu_locale 'de' lc_collate 'C' lc_ctype 'C'"
     with empty_database(cluster, options=german) as database:
-        database.execute(LAB + "; create table lab.none (id integer primary key)")
+        database.execute(
+            LAB + "; create table lab.none (id integer primary key);"
+            "create extension citext schema public;"
+            "create table lab.tags (id integer primary key, tag public.citext, tags public.citext[]);"
+            "alter table lab.tags replica identity full"
+        )
         system = QuerySystem(database, tmp_path)
         # To seed again what ignores deletes takes a loader that follows.
         models = {name: MODELS[name] for name in NAMES if not name.startswith("purged")}
         deep = "select name::jsonb ->> 0 as k, count(*) as n from {b} group by 1"
         fails = "select 1 / 0 as x, count(*) as n from {none} group by 1"
-        system.keep({**models, "deep": (deep, {}), "fails_without_a_row": (fails, {})})
+        ours = "select tag = 'A' as is_a, tags, count(*) as n from {tags} group by 1, 2"
+        alone = {"deep": deep, "fails_without_a_row": fails, "of_extension": ours}
+        system.keep({**models, **{name: (query, {}) for name, query in alone.items()}})
         writer = Writer(system.source, Random(2), truncates=False)  # type: ignore[arg-type]
         writer.write(250)
         # A column's own collation counts in both.
         system.source.execute(
             "insert into lab.b (id, name, label, tags) values (-1, 'ä', 'ü', '{ä,z}'),"
-            " (-2, repeat('[', 20000), '', '{}')"
+            " (-2, repeat('[', 20000), '', '{}');"
+            "insert into lab.tags values (1, 'a', '{a}'), (2, 'A', '{a}'), (3, 'b', null), (4, null, '{B}')"
         )
         found = []
         for moves in (False, True):
@@ -61,6 +69,7 @@ def test_the_target_evaluates_the_rows_that_the_source_would(
     assert len(found[0][0]) > 50
     assert ("deep", "lab.b", "stack depth limit exceeded", 1) in found[0][1]
     assert found[1] == found[0]
+    assert ("of_extension", "lab.tags", ["true", "{a}"], [2]) in found[0][0]
 
 
 def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses(
@@ -132,11 +141,14 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
         assert target.execute("select count(*) from analytics.keys") == [(0,)]
 
 
-def test_other_time_zone_data_are_told(source: Source, cluster: Cluster) -> None:
+def test_other_time_zone_data_and_extensions_are_told(source: Source, cluster: Cluster) -> None:
     """Servers of other encodings are in test_audit_queries.py."""
     zoned, plain = (
-        [Model("m", Table("lab", "m"), {"is_zoned": is_zoned})] for is_zoned in (True, False)
+        [Model("m", Table("lab", "m"), {"is_zoned": is_zoned, "sources": []})]
+        for is_zoned in (True, False)
     )
+    tag = {"columns": [{"type": "public.citext"}]}
+    tagged = [Model("m", Table("lab", "m"), {"is_zoned": False, "sources": [tag]})]
     with empty_database(cluster) as other, closing(connect_target(source.dsn)) as target:
         assert not places.differ(source.connection, target, zoned)
         assert not places.differ(other.connection, target, zoned)
@@ -145,6 +157,10 @@ def test_other_time_zone_data_are_told(source: Source, cluster: Cluster) -> None
             " as 'select current_database()::text'"
         )
         assert places.differ(other.connection, target, zoned)
+        assert not places.differ(other.connection, target, plain)
+        assert not places.differ(other.connection, target, tagged)
+        other.execute("create extension citext")
+        assert places.differ(other.connection, target, tagged)
         assert not places.differ(other.connection, target, plain)
 
 

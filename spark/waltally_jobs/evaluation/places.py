@@ -31,6 +31,17 @@ from pg_database as own
 where own.datname = current_database()
 """
 """What expressions depend on beside their arguments and the time-zone data."""
+_EXTENSIONS = """
+select own.extname, own.extversion
+from pg_extension as own
+where exists (
+    select from pg_depend as of_own
+    where of_own.refclassid = 'pg_extension'::regclass and of_own.refobjid = own.oid
+        and of_own.classid = 'pg_type'::regclass
+)
+order by 1
+"""
+"""Those that have types."""
 _ZONES = "select prosrc from pg_proc where oid = %s::regprocedure"
 
 _FEW_PAGES = 100
@@ -48,6 +59,14 @@ def differ(source: Connection, target: Target, models: Sequence[Model]) -> bool:
     if source.ask(_DATABASE) == target.ask(_DATABASE):
         return False
     queries = [_MEANING]
+    types = (
+        column["type"]
+        for model in models
+        for table in model.declaration["sources"]
+        for column in table["columns"]
+    )
+    if any("." in type_ for type_ in types):
+        queries.append(_EXTENSIONS)
     if any(model.declaration["is_zoned"] for model in models):
         # The source has no function of ours: it gets the text of this one, which takes 0.2 s.
         ((zones,),) = target.ask(_ZONES, (f"{target.table('zone_data')}()",))

@@ -1,16 +1,21 @@
 -- Values of types that not every server reads alike, or that name things of the server, and casts by which they come
--- from texts or become some that settings decide on.
-create or replace function cdc.judge_types(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
+-- from texts or become some that settings decide on. A model over models compares by operators that PostgreSQL looks up
+-- by their names: by none of an extension's.
+create or replace function cdc.judge_types(nodes cdc.tree_node[], is_downstream boolean)
+returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
-        'a value of a type that is not built in, which only the source''s server knows',
-        'the column as `column::text`', node.path
+        'a value of a type that is not built in', 'the column as `column::text`', node.path
     from unnest(nodes) as node
     left join unnest(nodes) as parent on parent.path = node.parent
+    inner join pg_type as t on t.oid = cdc.node_type(node.fields)
     where
-        cdc.node_type(node.fields) = 'cdc.other_value'::regtype
+        (
+            t.oid = 'cdc.other_value'::regtype
+            or is_downstream and node.type = 'VAR' and cdc.is_of_extension('pg_type', coalesce(nullif(t.typelem, 0), t.oid))
+        )
         and not (
-            parent.type in ('COERCEVIAIO', 'NULLTEST')
+            parent.type in ('COERCEVIAIO', 'RELABELTYPE', 'NULLTEST')
             -- Handed up by a join, a CTE or a sub-select.
             or node.path ~ '\.joinaliasvars\.[0-9]+$'
             or parent.type = 'TARGETENTRY' and parent.path ~ '\.(subquery|ctequery)\.targetList\.[0-9]+$'
@@ -37,10 +42,25 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         and (
             t.typname ~ '^_?(money|reg.*)$'
             or t.typnamespace <> 'pg_catalog'::regnamespace
+            and not cdc.is_of_extension('pg_type', coalesce(nullif(t.typelem, 0), t.oid))
             and not exists (
                 select from pg_type as stub
                 where stub.oid in (t.oid, t.typelem) and stub.typtype = 'e' and stub.typnamespace = pg_my_temp_schema()
             )
+        )
+    union
+    select
+        'a comparison of an extension''s type whose operator PostgreSQL looks up by its name',
+        '`=` in place of IS DISTINCT FROM, NULLIF, USING or CASE x WHEN y', node.path
+    from unnest(nodes) as node
+    left join unnest(nodes) as own on own.path = node.parent
+    inner join pg_operator as o
+        on o.oprnamespace <> 'pg_catalog'::regnamespace and o.oid = coalesce(node.fields ->> 'opno', own.fields ->> 'opno')::oid
+    where
+        node.type in ('DISTINCTEXPR', 'NULLIFEXPR', 'CASETESTEXPR')
+        or node.path ~ '\.quals(\.args\.[0-9]+)?$' and exists (
+            select from unnest(nodes) as joined
+            where joined.type = 'JOINEXPR' and starts_with(node.path, joined.path || '.quals') and not joined.fields ? 'usingClause'
         )
     union
     select

@@ -19,11 +19,9 @@ language sql set search_path = pg_catalog, pg_temp as $$
         union
         select * from cdc.judge_calls(nodes, has_zone)
         union
-        select * from cdc.judge_types(nodes)
+        select * from cdc.judge_types(nodes, inputs @? '$[*].model')
         union
         select * from cdc.judge_order(nodes)
-        union
-        select * from cdc.judge_collations(nodes, inputs)
         union
         select part.*, null from cdc.judge_constants(query, tree, nodes, has_zone) as part
         union

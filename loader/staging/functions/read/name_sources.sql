@@ -5,7 +5,7 @@ create or replace function cdc.name_sources(query text, inputs jsonb, out named 
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     tables constant jsonb := (
-        select coalesce(jsonb_agg(cdc.known_collations(value) order by place), '[]')
+        select coalesce(jsonb_agg(cdc.known_columns(value) order by place), '[]')
         from jsonb_array_elements(inputs) with ordinality as one (value, place)
         where not value ? 'model'
     );

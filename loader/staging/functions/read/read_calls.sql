@@ -12,7 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             p.provolatile as volatility,
             p.proname::text as name,
             p.pronamespace::regnamespace::text || '.' || p.proname as full_name,
-            p.pronamespace = 'pg_catalog'::regnamespace
+            p.pronamespace = 'pg_catalog'::regnamespace or cdc.is_of_extension('pg_proc', p.oid)
             or p.oid = 'cdc.percentile_disc(double precision, anyarray, numeric[])'::regprocedure as is_built_in,
             format('%s(%s)', p.proname, oidvectortypes(p.proargtypes)) as signature
         from unnest(nodes) as node

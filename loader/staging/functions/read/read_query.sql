@@ -7,7 +7,16 @@ create or replace function cdc.read_query(
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
+    -- As the query says it; the view has all that it found.
+    perform set_config('search_path', concat_ws(', ', 'pg_catalog, pg_temp', (
+        select string_agg(distinct t.typnamespace::regnamespace::text, ', ')
+        from pg_class as c
+        inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0
+        inner join pg_type as t on t.oid = a.atttypid and t.typnamespace not in ('pg_catalog'::regnamespace, 'cdc'::regnamespace, pg_my_temp_schema())
+        where c.relnamespace = pg_my_temp_schema() and c.relname ~ '^waltally_source_'
+    )), true);
     execute format('create temporary view waltally_query as %s', named);
+    perform set_config('search_path', 'pg_catalog, pg_temp', true);
     perform cdc.rename_stubs(numbered, 'name', 'renamed');
     select
         (

@@ -12,7 +12,7 @@ begin
         cross join lateral (
             select string_agg(
                 case key.value when 'null' then format('stored.%I is null', names[key.place])
-                else format('stored.%I = (given.value ->> %s)::%s', names[key.place], key.place - 1, types[key.place]) end,
+                else format('stored.%I %s (given.value ->> %s)::%s', names[key.place], cdc.equals(types[key.place]), key.place - 1, types[key.place]) end,
                 ' and ' order by key.place
             ) as condition
             from jsonb_array_elements(given.value) with ordinality as key (value, place)

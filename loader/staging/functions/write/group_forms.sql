@@ -6,7 +6,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select form.sql
         from jsonb_array_elements(compiled -> 'group') with ordinality as own (value, place)
         cross join lateral (select prefix || quote_ident(own.value ->> side) as sql, own.value ->> 'type' as type) as named
-        cross join lateral unnest(cdc.null_safe(coalesce(cdc.bounded(named.sql, named.type), named.sql), named.type, false)) as form (sql)
+        cross join lateral unnest(cdc.null_safe(cdc.bounded(named.sql, named.type), named.type, false)) as form (sql)
         order by own.place
     )
 $$;

@@ -23,7 +23,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
         from jsonb_array_elements(compiled -> 'kept') as one
         cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
-        where (one.value ->> 'again' ~ '^count' or not cdc.is_text(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
+        where (one.value ->> 'again' ~ '^count' or one.value ->> 'value_type' = 'numeric' or cdc.is_short(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
     )
 
     select input.relation, array_to_string(of_group.keys || of_values.expression, ', ')

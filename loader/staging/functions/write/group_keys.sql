@@ -1,6 +1,6 @@
 -- The keys of a roll-up as its select computes them from a row of the model below; and by what an index finds them,
--- which is never too long for it: of a text its beginning. `sought_key` is this of a row that has the
--- keys; is_never_null where it is a column that never is.
+-- which is never too long for it: of most types a hash. `sought_key` is this of a row that has the keys; is_never_null
+-- where it is a column that never is.
 create or replace function cdc.group_keys(compiled jsonb, group_row text default null)
 returns table (name text, type text, expression text, sought text, sought_key text, is_never_null boolean, place bigint)
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -8,21 +8,13 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         key.value ->> 'name',
         key.value ->> 'type',
         own.spelled,
-        format(own.sought, own.spelled),
-        format(own.sought, format('%s.%I', group_row, key.value ->> 'name')),
+        cdc.bounded(own.spelled, key.value ->> 'type'),
+        cdc.bounded(format('%s.%I', group_row, key.value ->> 'name'), key.value ->> 'type'),
         exists (
             select from jsonb_array_elements(compiled #> '{inputs,0,columns}') as one
             where (one.value ->> 'is_never_null')::boolean and quote_ident(one.value ->> 'name') = cdc.in_base(compiled, own.spelled)
         ),
         key.place
     from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
-    cross join lateral (
-        select
-            compiled #>> array['select', 'keys', (key.place - 1)::text] as spelled,
-            case
-                when key.value ->> 'type' = 'numeric' or cdc.is_text(key.value ->> 'type') then cdc.bounded('%1$s', key.value ->> 'type')
-                when key.value ->> 'type' = 'bytea' then 'md5(%s)'
-                else '%s'
-            end as sought
-    ) as own
+    cross join lateral (select compiled #>> array['select', 'keys', (key.place - 1)::text] as spelled) as own
 $$;

@@ -6,8 +6,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select from jsonb_array_elements(compiled -> 'keys') as key
         where key.value ->> 'type' !~ '^(boolean|smallint|integer|bigint|"char"|name|uuid|date|inet|cidr|macaddr8?|pg_lsn|(time|timestamp) .*)$'
     ) then format('hash_record_extended(row(%s), 0)', cdc.write_names(
-        -- The others have an order and no hash.
-        jsonb_path_query_array(compiled -> 'keys', '$[*] ? (!(@.type like_regex "^(\"?bit|tsvector)"))'),
+        jsonb_path_query_array(compiled -> 'keys', '$[*] ? (!exists (@.has_no_hash))'),
         coalesce(quote_ident(row_name) || '.', '') || '%I'
     )) end
 $$;

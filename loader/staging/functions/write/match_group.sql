@@ -1,5 +1,5 @@
--- SQL: whether the row `stored` is of the group `touched`, by what an index finds; `side` is as in group_forms. Texts
--- that begin alike may be of two groups.
+-- SQL: whether the row `stored` is of the group `touched`, by what an index finds; `side` is as in group_forms. Two
+-- groups may have one hash.
 create or replace function cdc.match_group(compiled jsonb, side text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select string_agg(condition, ' and ')

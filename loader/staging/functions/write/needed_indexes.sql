@@ -1,7 +1,7 @@
 -- The indexes by which a model over models finds what meets a changed row, or belongs to a touched group: see
 -- group_indexes. "relation" and "columns" as SQL writes them, "method", and "plain_names" where another index may serve
--- that begins with these columns. No index holds a value of unbounded length: that would make the input fail. The order
--- of texts is that of no index on their beginnings. Bits and what a text search compares have no hash, so no index.
+-- that begins with these columns. No index holds a value of unbounded length: that would make the input fail. Bits and
+-- what a text search compares have no hash, so no index.
 create or replace function cdc.needed_indexes(compiled jsonb, relation text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with joined as (

@@ -8,12 +8,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         else array[format('(array[%s])', expression)]
     end
     from (select case type
-        when case when cdc.is_text(type) then type end then ''''''
         when 'boolean' then 'false'
         when 'uuid' then '''00000000-0000-0000-0000-000000000000''::uuid'
         when 'date' then '''1970-01-01''::date'
         when 'timestamp without time zone' then '''1970-01-01''::timestamp'
         when 'timestamp with time zone' then '''1970-01-01 00:00+00''::timestamptz'
-        else case when type in ('smallint', 'integer', 'bigint', 'numeric') then '0' end
+        else case when type in ('smallint', 'integer', 'bigint', 'numeric') or cdc.is_text(type) then '0' end
     end as literal) as zero
 $$;

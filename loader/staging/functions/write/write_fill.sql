@@ -35,9 +35,9 @@ $template$if exists (select from unnest(remaining) as change where change.missin
             'held', held.texts,
             'is_held', held.flags,
             'is_read', held.reads,
-            'is_stored', format('(%s) = (%s)', cdc.write_names(compiled -> 'keys', 'stored.%I'), keys.old),
+            'is_stored', keys.is_old,
             'new_keys', keys.new,
-            'keys', cdc.write_names(compiled -> 'keys', 'given.%I'),
+            'keys', keys.given,
             'deltas', deltas,
             'deltas_name', quote_literal(deltas)
         )
@@ -61,8 +61,9 @@ $template$if exists (select from unnest(remaining) as change where change.missin
     ) as held
     cross join (
         select
-            string_agg(format(own.expression, 'old', own.place), ', ' order by key.place) as old,
-            string_agg(format(own.expression, 'new', own.place), ', ' order by key.place) as new
+            string_agg(format('stored.%I %s ', key.value ->> 'name', cdc.equals(key.value ->> 'type')) || format(own.expression, 'old', own.place), ' and ' order by key.place) as is_old,
+            string_agg(format(own.expression || own.as_text, 'new', own.place), ', ' order by key.place) as new,
+            string_agg(format('given.%I', key.value ->> 'name') || own.as_text, ', ' order by key.place) as given
         from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
         cross join lateral (
             select
@@ -70,7 +71,9 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                 case key.value ->> 'type'
                     when 'bytea' then '(''\x'' || ltrim(change.%1$s_values[($5)[1][%2$s]], ''\x''))::bytea'
                     else format('change.%%1$s_values[($5)[1][%%2$s]]::%s', needed.value ->> 'type')
-                end as expression
+                end as expression,
+                -- IN looks for an operator by its name.
+                case when cdc.equals(key.value ->> 'type') = '=' then '' else '::text' end as as_text
             from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
             where needed.value -> 'name' = compiled -> 'identity' -> (key.place::integer - 1)
         ) as own

@@ -23,7 +23,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                         cdc.null_safe(key.sought, key.type, key.is_never_null), cdc.null_safe(key.sought_key, key.type, key.is_never_null)
                     ) as sides (here, there)
                     union all
-                    select format('%s is not distinct from %s.%I', key.expression, group_row, key.name) where key.type in ('numeric', 'bytea') or cdc.is_text(key.type)
+                    select format('%s is not distinct from %s.%I', key.expression, group_row, key.name) where not cdc.is_short(key.type)
                 ) as own
                 where group_row is not null
             ) as demanded

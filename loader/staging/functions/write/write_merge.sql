@@ -18,7 +18,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'conflict', coalesce(nullif(own.keys, ''), '(true)'),
             'hash', own.hash,
             'totals_hash', cdc.key_hash(compiled, 'totals'),
-            'is_same', cdc.write_names(compiled -> 'keys', 'stored.%1$I is not distinct from totals.%1$I', ' and '),
+            'is_same', cdc.write_names(compiled -> 'keys', '(stored.%1$I %5$s totals.%1$I or num_nulls(stored.%1$I, totals.%1$I) = 2)', ' and '),
             'returned', cdc.write_returned(compiled, is_watched),
             'sums', cdc.write_sums(compiled),
             'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.place) filter (where one.kind <> 'derived')),

@@ -11,7 +11,7 @@ $check$if exists (
                     select from (select waltally_sign, {collated} from {deltas}(remaining, $4, $5)) as changed
                     group by {keys}
                     having count(*) filter (where waltally_sign = 1) > 1
-                        or min(waltally_sign) > 0 and exists (select from {relation} as stored where ({stored_keys}) = ({changed_keys}))
+                        or min(waltally_sign) > 0 and exists (select from {relation} as stored where {is_changed})
                 ) then
                     raise exception 'two rows have one key in a part of a transaction'
                         using errcode = 'WL004';
@@ -24,7 +24,7 @@ $template$with changed as materialized (
                 gone as (
                     delete from {relation} as stored
                     using (select {keys} from changed group by {keys} having max(waltally_sign) < 0) as former
-                    where ({stored_keys}) = ({former_keys})
+                    where {is_former}
                     returning {stored_keys}
                 ),
 
@@ -58,8 +58,8 @@ $template$with changed as materialized (
             'keys', array_to_string(keys, ', '),
             'told', cdc.write_told(compiled, relation, 'touched', '$7 is not null'),
             'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
-            'former_keys', 'former.' || array_to_string(keys, ', former.'),
-            'changed_keys', 'changed.' || array_to_string(keys, ', changed.')
+            'is_former', cdc.write_names(compiled -> 'keys', 'stored.%1$I %5$s former.%1$I', ' and '),
+            'is_changed', cdc.write_names(compiled -> 'keys', 'stored.%1$I %5$s changed.%1$I', ' and ')
         )
     )
 $$;

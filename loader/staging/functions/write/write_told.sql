@@ -8,7 +8,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         e'select\n        array_agg(stored.*)%5$s as before,\n        array_agg(%1$s.waltally_row) as after'
         '\n    from %1$s\n    left join %2$s as stored\n        on %3$s\n    where %4$s',
         groups, relation,
-        coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I = %s.%%1$I', groups), ' and '), ''), 'true'),
+        coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I %%5$s %s.%%1$I', groups), ' and '), ''), 'true'),
         is_watched,
         case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
             e' || array(\n            select found.row::%2$s from cdc.find_null_groups(\n                %3$L,\n                %4$L,\n                %5$L,\n                ('
