@@ -309,9 +309,6 @@ select p.name, count(*) as n, count(m.id) as members from {person} p left join {
 -- loose_pairs
 select a.name, count(*) as n, sum(b.id) as ids from {person} a join {person} b on b.name = a.name group by 1
 
--- joined_by_a_loose_collation
-select u.id, count(c.id) as n from {app_user} u join {customer} c on c.name collate lab.loose = u.name group by 1
-
 -- left_by_loose_text
 select u.id, u.is_active, count(p.id) as n from {app_user} u left join {person} p on p.name = u.name group by 1, 2
 
@@ -322,11 +319,5 @@ from {person} p group by 1, 2
 -- loose_latest
 select distinct on (name) name, id from {person} order by name, id desc
 
--- loose_kinds
-select distinct name, note from {person} where id > 1
-
 -- loose_windows
 select id, name, count(*) over (partition by name) as alike, max(id) over (partition by name) as last from {person}
-
--- of_loose_latest
-select name, sum(id) as ids, count(*) as n from {loose_latest} group by 1
