@@ -27,7 +27,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when named.is_other then 'other'
                 -- Without quotes these two are other types.
                 when named.name in ('bit', 'char') then quote_ident(named.name)
-                when named.schema is not null then format('%I.%I', named.schema, named.name)
+                when extended.oid is not null then format('%I.%I', extended.nspname, named.name)
                 else named.name
             end || case when element.oid is null or named.is_other then '' else '[]' end)
             || case when bases.typmod <> -1 and not named.is_other then jsonb_build_object('exact', format_type(t.oid, bases.typmod)) else '{}' end
@@ -69,21 +69,15 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     left join pg_collation as c on c.oid = bases.attcollation and c.collprovider <> 'd'
     left join pg_namespace as of_schema on of_schema.oid = c.collnamespace
     -- See is_of_extension.
-    left join lateral (
-        select n.nspname as schema
-        from pg_depend as d
-        inner join pg_type as base on base.oid = d.objid and base.typtype = 'b'
-        inner join pg_roles as r on r.oid = base.typowner and r.rolsuper
-        inner join pg_namespace as n on n.oid = base.typnamespace
-        where d.classid = 'pg_type'::regclass and d.objid = coalesce(element.oid, t.oid) and d.deptype = 'e'
-    ) as of_extension on true
+    left join pg_roles as r on r.rolsuper and r.oid = coalesce(element.typowner, t.typowner) and coalesce(element.typtype, t.typtype) = 'b'
+    left join pg_depend as d on d.classid = 'pg_type'::regclass and d.objid = coalesce(element.oid, t.oid) and d.deptype = 'e' and r.rolsuper
+    left join pg_namespace as extended on extended.oid = coalesce(element.typnamespace, t.typnamespace) and d.objid is not null
     cross join lateral (
         select
             coalesce(element.typname, t.typname) as name,
             'e' not in (t.typtype, coalesce(element.typtype, t.typtype)) and (
-                coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace and of_extension.schema is null
+                coalesce(element.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace and extended.oid is null
                 or coalesce(element.typname, t.typname) ~ '^(money|reg.*)$'
-            ) as is_other,
-            of_extension.schema
+            ) as is_other
     ) as named
 $$;
