@@ -17,8 +17,8 @@ declare
         from jsonb_array_elements(keys) with ordinality as one (key, number)
         where not (key ->> 'is_grouped')::boolean
     ), '') || place.after;
-    kept jsonb := '[]';
-    derived jsonb := '[]';
+    kept jsonb := jsonb '[]';
+    derived jsonb := jsonb '[]';
     expression text;
     one record;
 begin
