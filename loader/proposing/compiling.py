@@ -15,7 +15,7 @@ from loader.source.table_shape import read_shapes
 from loader.staging import migrate
 from waltally import models
 from waltally.database import Connection, Target
-from waltally.errors import LoaderError
+from waltally.errors import Interrupted, LoaderError
 from waltally.tables import Table
 
 _SCHEMA = "analytics"
@@ -43,6 +43,8 @@ class Compiler:
         model.options = {"ignore_deletes": purged} if purged else {}
         try:
             made = self._ask(book, model)
+        except Interrupted:
+            raise
         except LoaderError:
             # Where the query's dates depend on the session's zone, the model says it.
             model.options = {"timezone": book.catalog.timezone, **model.options}
@@ -77,6 +79,8 @@ class Compiler:
         self.target.ask("savepoint before")
         try:
             return compile_one(query, self.shapes, self.compiled, self.target)
+        except Interrupted:
+            raise
         except LoaderError as error:
             raise refused_query(query, error) from error
         finally:

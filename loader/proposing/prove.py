@@ -158,7 +158,9 @@ def _clock(name: str, after: list[str], more: str = "") -> str:
 def _compared(name: str, type_: str) -> str:
     """Return a column as it is compared."""
     if type_ in _DIGITS:
-        return f"to_char({name}, '9.{'9' * _DIGITS[type_]}EEEE')"
+        # 0 and -0 are equal.
+        digits = f"to_char({name}, '9.{'9' * _DIGITS[type_]}EEEE')"
+        return f"case when {name} = 0 then '0' else {digits} end"
     if type_ == "point":
         return f"array[({name})[0], ({name})[1]]"
     if type_ in ("json", "xml") or type_.startswith("json"):

@@ -21,7 +21,7 @@ from loader.proposing.rollup import RollUp
 from loader.proposing.scope import Item, Scope, named_ctes
 from loader.proposing.stored import read_back
 from loader.proposing.zone import write_zone
-from waltally.errors import LoaderError, SettingError
+from waltally.errors import Interrupted, LoaderError, SettingError
 
 _Way = Callable[[Scope, bool], object]
 _INSTEAD = "keep the rows that it reads (rows models), and ask the query of them"
@@ -140,6 +140,8 @@ class Split:
                     if is_grouped and way != self._answered:
                         self._roll_up(scope)
                     return
+            except Interrupted:
+                raise
             except LoaderError as error:
                 self.refusals.insert(0 if is_latest else len(self.refusals), error)
                 self.lacks_order |= is_latest
@@ -175,6 +177,8 @@ class Split:
                 keep.make(True)
                 self.compile(self.book)
                 return True
+            except Interrupted:
+                raise
             except LoaderError as error:
                 self.refusals.append(error)
                 self.book.models[:] = models
@@ -241,6 +245,8 @@ class Split:
         try:
             keep = self._fold(Scope(self.book, trial, scope.outer, scope.ctes), True)
             return keep is not None and not keep.has_sets
+        except Interrupted:
+            raise
         except LoaderError:
             return False
         finally:

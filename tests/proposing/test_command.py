@@ -120,24 +120,40 @@ def test_a_proof_has_a_limit_of_time_and_says_what_was_compared(
     assert not (tmp_path / "live").exists()
 
 
+PROOF = (f"select count(*) as n from orders; {ENDLESS}", "%1000000000000%as materialized%")
+COMPILED = (
+    f"select state, count(*) as n from orders where {' and '.join(f'id <> {n}' for n in range(2000))} group by 1",
+    "%compile_model%",
+)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_proof_and_its_query(
-    shop: Database, tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize(
+    ("text", "statement", "reason"),
+    [(*PROOF, NOT_READY.format("user request")), (*COMPILED, "due to user request")],
+    ids=["proof", "compiler"],
+)
+def test_a_signal_ends_the_command_and_its_query(
+    shop: Database,
+    tmp_path: Path,
+    number: signal.Signals,
+    text: str,
+    statement: str,
+    reason: str,
 ) -> None:
-    query = asked(tmp_path, f"select count(*) as n from orders; {ENDLESS}")
-    words = [str(LOADER), "init", str(tmp_path / "live"), "--query", query]
-    proof = (
-        "select count(*) from pg_stat_activity where state = 'active' and query like '%1000000000000%'"
-        " and query like '%as materialized%' and pid <> pg_backend_pid()"
+    words = [str(LOADER), "init", str(tmp_path / "live"), "--query", asked(tmp_path, text)]
+    runs = (
+        "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
+        f" and query like '{statement}'"
     )
     with subprocess.Popen(
         words, env=shop.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
-        wait_until(lambda: shop.value(proof) == 1, "the proof runs")
+        wait_until(lambda: shop.value(runs) == 1, "the statement runs")
         running.send_signal(number)
         _, said = running.communicate()
-    assert running.returncode == 29 and NOT_READY.format("user request") in sentence(said), said
-    assert shop.value(proof) == 0
+    assert running.returncode == 29 and reason in sentence(said), said
+    assert shop.value(runs) == 0
     assert not (tmp_path / "live").exists()
 
 

@@ -128,7 +128,8 @@ class Above:
         spelled = dict.fromkeys(("text", "character varying", "json"), '"{}"::text collate "C"')
         # The last digits depend on the order of rows.
         spelled |= dict.fromkeys(
-            ("real", "double precision"), """to_char("{}", '9.99999999EEEE')"""
+            ("real", "double precision"),
+            """to_char(coalesce(nullif("{}", 0), 0), '9.99999999EEEE')""",
         )
         spelled |= dict.fromkeys(self.compiled["collations"], '"{}"')
         names = ", ".join(

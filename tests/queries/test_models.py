@@ -69,10 +69,11 @@ def test_a_weighted_percentile_is_postgresql_s_own_of_as_many_rows(lab: Lab) -> 
 
 
 def test_an_audit_takes_equal_values_in_any_order(lab: Lab) -> None:
-    """The weights of equal values come in any, and 1.5 and 1.50 are equal."""
+    """The weights of equal values come in any; 1.5 and 1.50, and 0 and -0, are equal."""
     (below,) = begin(lab, "priced")
     arrays = "array_agg(amount order by amount), array_agg(id order by amount)"
     model = Above(lab, "half", f"select cdc.percentile_disc(0.5, {arrays}) as x from {{priced}}")
+    zero = Above(lab, "zero", "select max(amount::float8) as most from {priced}")
     fill(lab)
     lab.transact("insert into lab.orders (id, amount) values (1, 1.5), (2, 1.50), (3, 1.5)")
     below.catch_up()
@@ -84,6 +85,11 @@ def test_an_audit_takes_equal_values_in_any_order(lab: Lab) -> None:
         stored = f"waltally_array_agg_1 = '{{{amounts}}}', waltally_array_agg_2 = '{{{ids}}}'"
         lab.execute(f"update lab.half set {stored}")
         assert model.audited()[0] == differing
+    lab.transact("update lab.orders set amount = 0")
+    below.catch_up()
+    for most, differing in (("-0", 0), ("1e-9", 1)):
+        lab.execute(f"update lab.zero set most = '{most}'")
+        assert zero.audited()[0] == differing
 
 
 @pytest.mark.parametrize(("reason", "remedy", "query"), cases("refused_models"))

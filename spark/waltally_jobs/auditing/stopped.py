@@ -63,6 +63,7 @@ def open_snapshots(
                     exported = _exported(reading, work, models)
                     bring_on(warehouse, models, until, position=exported.position)
                     _compute(warehouse, settings, models, exported.position)
+                    exported.watch.holds(warehouse)
                     name = opened.enter_context(exported_snapshot(warehouse))
                 stack.enter_context(opened.pop_all())
                 return exported, name, reading.close

@@ -17,11 +17,12 @@ _LOOK_SECONDS = 0.5
 _TRIES = 10
 
 # Who waits for a table, or for the end of old snapshots as CREATE INDEX CONCURRENTLY does. A task's
-# session that keeps others waiting is cancelled, and reads its range again.
+# session that keeps others waiting is cancelled, and reads its range again. One that holds a
+# snapshot for others ends.
 _WAITING = """
 with ours as materialized (
-    select pid from pg_stat_activity
-    where application_name = %(readers)s or pid = %(holder)s
+    select pid, pid = %(holder)s or application_name = %(held)s as is_holder from pg_stat_activity
+    where application_name in (%(readers)s, %(held)s) or pid = %(holder)s
 ),
 
 waiting as materialized (
@@ -37,8 +38,8 @@ waiting as materialized (
 select
     waiting.pid,
     activity.query,
-    waiting.for_pid = %(holder)s,
-    waiting.for_pid <> %(holder)s and pg_cancel_backend(waiting.for_pid)
+    ours.is_holder,
+    not ours.is_holder and pg_cancel_backend(waiting.for_pid)
 from waiting
 inner join ours on ours.pid = waiting.for_pid
 left join pg_stat_activity as activity on activity.pid = waiting.pid
@@ -49,24 +50,43 @@ Result = TypeVar("Result")
 
 
 class Watch:
-    """Why a seed has given its snapshot up; empty while it has not."""
+    """Who holds the snapshots of a job, and why it has given them up; empty while it has not."""
 
     gave_up = ""
+
+    def __init__(self, readers: str, holder: Connection) -> None:
+        self.readers, self.holders = readers, [holder]
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What finds the job's sessions, by the application name of its tasks' own."""
+        pid = self.holders[0].info.backend_pid
+        return {"readers": self.readers, "held": f"{self.readers}_held", "holder": pid}
+
+    def holds(self, session: Connection) -> None:
+        """Watch another session too that holds a snapshot for others, perhaps elsewhere."""
+        session.ask("select set_config('application_name', %(held)s, false)", self.values)
+        self.holders.append(session)
+
+    def give_up(self, why: str) -> None:
+        """End the sessions that hold snapshots."""
+        self.gave_up = why
+        for session in self.holders:
+            session.cut()
 
 
 @contextlib.contextmanager
 def watching(conninfo: str, readers: str, holder: Connection) -> Iterator[Watch]:
-    """Within the block, cancel what others wait for; end the holder's session if it is that.
+    """Within the block, cancel what others wait for; end the holders' sessions if it is one.
 
     `readers` is the application name of the tasks' sessions.
     """
-    watch, ended = Watch(), threading.Event()
-    values = {"readers": readers, "holder": holder.info.backend_pid}
+    watch, ended = Watch(readers, holder), threading.Event()
 
     def look(session: Connection) -> None:
         told: set[int] = set()
         # To plan it costs the server five times what to run it does.
-        session.ask(f"prepare waiting as {_WAITING}", values)
+        session.ask(f"prepare waiting as {_WAITING}", watch.values)
         while not ended.wait(_LOOK_SECONDS):
             for pid, query, is_holder, _ in session.ask("execute waiting"):
                 what = f"`{' '.join(query.split())[:100]}` of pid {pid}" if query else f"pid {pid}"
@@ -74,8 +94,7 @@ def watching(conninfo: str, readers: str, holder: Connection) -> Iterator[Watch]
                     told.add(pid)
                     print_status(f"{what} waited for this job, which gives way")
                 if is_holder and not watch.gave_up:
-                    watch.gave_up = f"{what} waits until the snapshot is gone"
-                    holder.cut()
+                    watch.give_up(f"{what} waits until the snapshot is gone")
 
     def run() -> None:
         # Where the source has gone, the job notices by itself.

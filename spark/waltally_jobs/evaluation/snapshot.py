@@ -52,9 +52,11 @@ def changed_table(found: Leaves, now: Leaves) -> Table | None:
     """Return the first table of which a leaf that was found is not there as it was, or None.
 
     A table that was truncated or rewritten after the snapshot looks empty in it, with no error.
+    `now` lacks the tables of models that are not compared.
     """
-    for (table, before), (_, after) in zip(found, now, strict=True):
-        if not all(leaf in after for leaf in before):
+    before = dict(found)
+    for table, after in now:
+        if not all(leaf in after for leaf in before[table]):
             return table
     return None
 
@@ -152,7 +154,7 @@ def export(
     """Yield a snapshot of the models' tables; at the end slot, snapshot and locks are released.
 
     `monitor` is an idle session at the source. Raises SnapshotBlocked after `settings.timeout`
-    seconds, and what `open_slot` raises.
+    seconds, BeginAgain, and what `open_slot` raises.
     """
     deadline = time.monotonic() + settings.timeout
     conninfo = resolved(monitor)
@@ -161,21 +163,28 @@ def export(
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
             slot = f"waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
             position, name = open_slot(holder, slot, monitor, settings, deadline)
-            with imported(conninfo, name) as importer:
-                wait_until_safe(importer, monitor, deadline, settings.timeout)
-                found = _sized(importer, models, settings, deadline)
-            # What is attached until here is the table's, and later is not.
-            now = leaves_of(monitor, models)
-            table = changed_table(found, now) or changed_table(now, found)
-            if table is None:
-                readers = make_conninfo(for_readers(conninfo), application_name=slot)
-                watch = stack.enter_context(watching(conninfo, slot, holder))
-                pid = holder.info.backend_pid
-                yield ExportedSnapshot(
-                    *(position, name, conninfo, readers, found, monitor, pid),
-                    *(settings.work, watch),
-                )
-                return
+            watch = stack.enter_context(watching(conninfo, slot, holder))
+            try:
+                with imported(conninfo, name) as importer:
+                    watch.holds(importer)
+                    wait_until_safe(importer, monitor, deadline, settings.timeout)
+                    found = _sized(importer, models, settings, deadline)
+                # What is attached until here is the table's, and later is not.
+                now = leaves_of(monitor, models)
+                table = changed_table(found, now) or changed_table(now, found)
+                if table is None:
+                    readers = make_conninfo(for_readers(conninfo), application_name=slot)
+                    pid = holder.info.backend_pid
+                    yield ExportedSnapshot(
+                        *(position, name, conninfo, readers, found, monitor, pid),
+                        *(settings.work, watch),
+                    )
+                    return
+            except LoaderError:
+                # A session that was cut may fail anywhere.
+                if watch.gave_up:
+                    raise BeginAgain(watch.gave_up) from None
+                raise
         if time.monotonic() > deadline:
             raise SnapshotBlocked(
                 f"{table} was truncated, altered or given partitions at each try for"

@@ -95,6 +95,8 @@ class Place:
                         if time.monotonic() > end:
                             raise
                         time.sleep(_PAUSE_SECONDS)
+        except errors.UndefinedTable as error:
+            raise (LeafChanged if self.snapshot else ReadFailed)(one_line(error)) from None
         except errors.InsufficientPrivilege as error:
             known = explain(ServerError.of(error), "source" if self.snapshot else "target")
             # The driver finds the sentence with its remedy in Spark's report.

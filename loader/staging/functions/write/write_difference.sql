@@ -12,7 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 case
                     when place <= jsonb_array_length(compiled -> 'keys') then '%I'
                     when value ->> 'type' in ('real', 'double precision') and value ? 'again'
-                        then '(case when abs(%1$I) < ''Infinity'' then to_char(%1$I, ''9.99999999EEEE'') else %1$I::text end)'
+                        then '(case when %1$I = 0 then ''0'' when abs(%1$I) < ''Infinity'' then to_char(%1$I, ''9.99999999EEEE'') else %1$I::text end)'
                     -- These have no = of their own.
                     when value ->> 'type' ~ '^(json|xml|point|line|lseg|box|path|polygon|circle)(\[\])?$' then '%I::text'
                     -- Equal values, and the weights of equal ones, come in any order.
