@@ -234,7 +234,7 @@ select case when hours > 4 then interval '30 days' else interval '720:00' end as
 array[channel] as channels, max(hours) as most, count(distinct customer_id) as customers from {days} group by 1, 2, 3
 
 -- over_spans
-select span, count(*) as n, max(half) as most, min(half * (1 - orders % 2 * 2)) as of_zeros from {by_spans} group by span
+select span, count(*) as n, max(half) as most from {by_spans} group by span
 
 -- letters
 select m.project_id, count(distinct m.letter) as letters from {membership} m group by 1
