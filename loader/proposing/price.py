@@ -84,7 +84,7 @@ class Price:
     @property
     def is_dear(self) -> bool:
         """Whether keeping costs more than it gives."""
-        return self.view_seconds > self.query_seconds / _TIMES or self.kept > self.read / 2
+        return self.view_seconds > self.query_seconds / _TIMES or self.kept > self.read
 
     @property
     def line(self) -> str:
