@@ -84,6 +84,9 @@ class Kept(QuerySystem):
         found, out, self.said = self.run("audit", "--json", *flags)
         assert found == code and out, out + self.said
         assert "Traceback" not in self.said
+        assert not self.target.value(
+            "select count(*) from pg_class where relname ~ '^moved_' and relkind = 'r'"
+        )
         report: dict[str, Any] = json.loads(out)
         assert report["equal"] is (code == 0)
         return report
