@@ -25,6 +25,9 @@ DATABASES = {
 }
 
 WORDS = ("", " ", "a", "A", "ä", "Z", "ab", "ab ", "ß", "x'y", 'q"q', "{a}", "back\\slash")
+LONG = "".join(Random(1).choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", k=6000))
+"""No compression makes it short enough for an index."""
+
 MOMENTS = ("2026-03-29 01:00:00.5", "2026-03-29 01:00:01.4", "infinity", "0044-03-15 BC")
 CASES: dict[str, tuple[str, ...]] = {
     "boolean": ("true", "false"),
@@ -34,7 +37,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "numeric(12, 2)": ("0.00", "1.50", "-2.25", "9999999999.99"),
     "real": ("0", "-0", "0.1", "1e-30"),
     "double precision": ("0", "-0", "0.1", "1e300"),
-    "text": (*WORDS, "é" * 2000),
+    "text": (*WORDS, LONG),
     'text collate "C"': WORDS,
     'text collate "de-x-icu"': WORDS,
     "varchar(9) collate lab.loose": (*WORDS[:5], "AB", "Ab"),
@@ -79,7 +82,7 @@ CASES: dict[str, tuple[str, ...]] = {
     # A domain is what it is over.
     "lab.short": ("a", "zzzzz"),
     # Of extensions.
-    "public.citext": (*WORDS, "AB", "é" * 2000),
+    "public.citext": ("a", "A", "ab", "AB", "Ab", LONG),
     "public.citext[]": ("{}", "{a,B}", "{A,b}", "{NULL}"),
     "public.hstore": ("", "a=>1", "a=>1, b=>NULL"),
     '"l.x".ltree': ("", "a.b", "a"),
@@ -167,6 +170,9 @@ def test_a_model_is_what_create_table_as_of_its_query_would_be(lab: Lab, case: s
     writer = Writer(lab, rng, {"t": values}, {})
     for _ in range(5):
         lab.execute(writer._statement())
+    if LONG in own:
+        # From here on a hash finds the groups.
+        lab.execute("insert into lab.t (v, n) values (%s, 1)", LONG)
     for name, query in queries.items():
         asked = lab.named(query, "lab")
         lab.execute(f"create table lab.asked_{name} as {asked} with no data")
