@@ -60,7 +60,7 @@ def test_a_model_over_models_needs_no_more(whole: System) -> None:
     roles.may_not(
         whole,
         roles.SPARK,
-        "select cdc.register_downstream('a.b', 'b', 'c', '{}', 'f()', '{}', true)",
+        "select cdc.register_downstream('a.b', 'b', 'c', '{}', '{f()}', '{}', true)",
     )
     whole.source.execute("delete from cdc.downstream_model; drop table analytics.by_type")
 

@@ -53,7 +53,7 @@ begin
         ));
     end if;
     execute cdc.write_change_rows(declared, routine, relation);
-    perform cdc.register_downstream(own_key, model_name || '_changes', project, declared, signature, '[]', false);
+    perform cdc.register_downstream(own_key, model_name || '_changes', project, declared, array[signature], '[]', false);
     perform cdc.adopt_functions(own_key, array[signature]);
 end
 $$;

@@ -1,7 +1,7 @@
 -- Write down a model over models that dbt has installed, and have it filled where what it holds is not what its query
 -- gives.
 create or replace function cdc.register_downstream(
-    model text, name text, project text, declaration jsonb, routine text, indexes jsonb, is_refresh boolean
+    model text, name text, project text, declaration jsonb, functions text[], indexes jsonb, is_refresh boolean
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -9,7 +9,7 @@ declare
 begin
     -- Two threads of dbt that install models below one would each count its level without the other.
     perform pg_advisory_xact_lock(cdc.lock_key('reader', 'models over models'));
-    perform cdc.note_functions(model, array[routine]);
+    perform cdc.note_functions(model, functions);
     -- The same model in another schema, which its project has left.
     delete from cdc.downstream_model as own
     where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model
@@ -17,7 +17,7 @@ begin
     -- Whoever forgets it at this moment is waited for: then it is new.
     select own.declaration into former from cdc.downstream_model as own where own.model_name = model for update;
     insert into cdc.downstream_model as own (model_name, name, project, declaration, routine, indexes)
-    values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, register_downstream.routine, register_downstream.indexes)
+    values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, functions[1], register_downstream.indexes)
     on conflict on constraint downstream_model_pkey do update
     set
         name = excluded.name, project = excluded.project, declaration = excluded.declaration, routine = excluded.routine,
@@ -43,4 +43,4 @@ begin
 end
 $$;
 
-revoke execute on function cdc.register_downstream(text, text, text, jsonb, text, jsonb, boolean) from public;
+revoke execute on function cdc.register_downstream(text, text, text, jsonb, text[], jsonb, boolean) from public;

@@ -1,11 +1,10 @@
 -- SQL: the routine of a model over models. step index: make the indexes that it needs. step fill: from its inputs as
 -- they are. step add: what rows of one input that changed, before and after, do to it; all other inputs are as they
 -- are now. step queue: give that in `before`, as objects, to be added in step catch up, by which it comes in
--- `watched`.
-create or replace function cdc.write_downstream(compiled jsonb, routine text, relation text) returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-begin
-    return cdc.fill(
+-- `watched`. `deltas` is the function of write_model_deltas.
+create or replace function cdc.write_downstream(compiled jsonb, routine text, deltas text, relation text) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+    select cdc.fill(
 $template$
 create or replace function {routine}(
     step text, input text, former anyarray, present anyarray, watched anycompatiblearray,
@@ -18,6 +17,7 @@ as $routine$
 #variable_conflict use_column
 declare
     -- The table may have a column of any other name.
+    waltally_queued jsonb[];
     waltally_emptied tid[];
     waltally_least_count numeric;
     waltally_snapshot text;
@@ -32,44 +32,58 @@ begin
         {indexes}
     end if;
     if $1 = 'fill' then
-        perform set_config(own.name, 'on', true) from unnest('{enable_seqscan,enable_bitmapscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
+        perform set_config(own.name, 'on', true)
+        from unnest('{enable_seqscan,enable_bitmapscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
         {reshape}
         delete from {relation};
         {fill}
-        return;
     elsif $1 = 'catch up' then
-        if cardinality($5) > 0 then
-            {caught_up}
-        end if;
+        waltally_queued := $5;
+    end if;
+    if $1 in ('index', 'fill') then
+        return;
+    end if;
+    {add}{sweep}
+    if $1 = 'catch up' then
+        -- Last: nobody reads the table until the transaction ends.
         {unused}
     end if;
-    {branches}
-    delete from {relation} where ctid = any (waltally_emptied){unless_total};
 end
 $routine$
 $template$,
         jsonb_build_object(
-            'routine', routine,
-            'pins', cdc.routine_pins(compiled),
-            'relation', relation,
+            'routine', routine, 'pins', cdc.routine_pins(compiled), 'relation', relation,
             -- The first row of a group is read from an index, and the others are not.
             'unsorted', case when compiled ? 'order' then ' set enable_sort = off set enable_bitmapscan = off' else '' end,
             'indexes', coalesce((
                 select string_agg(format('perform cdc.keep_index(%L);', needed.value), e'\n        ')
                 from jsonb_array_elements(cdc.needed_indexes(compiled, relation)) as needed
             ), 'null;'),
-            -- Last: nobody reads the table until the transaction ends.
-            'unused', coalesce((
+            'unused', (
                 select string_agg(distinct format('perform cdc.drop_unused_indexes(%L);', value ->> 'schema'), e'\n        ')
                 from jsonb_array_elements(compiled -> 'inputs')
-            ), ''),
+            ),
             'reshape', cdc.write_reshape(compiled, relation),
             'fill', cdc.write_filled(compiled, relation),
-            'caught_up', cdc.write_caught_up(compiled, relation),
-            'unless_total', case when (compiled ->> 'is_total')::boolean then ' and false' else '' end,
-            'queue', cdc.write_branches(compiled, relation, true),
-            'branches', cdc.write_branches(compiled, relation, false)
+            'queue', case when own.is_read_again
+                then cdc.write_queue(own.held -> 'columns' || '{"name": "waltally_sign"}', format('with %s select * from changed', cdc.write_changed(own.held)))
+                else cdc.write_queue(cdc.delta_columns(compiled), format('select * from %s($1, $2, $3, $4, null)', deltas))
+            end,
+            'add', case when compiled ? 'group' then format(
+                e'if cardinality(waltally_queued) > 0 then\n%s\n    elsif $1 = ''add'' then\n%s\n    end if;',
+                cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, 'false', true)),
+                cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, '$5 is not null'))
+            ) else cdc.write_long(compiled, relation, cdc.write_merge(
+                compiled, relation, format('select * from %s($1, $2, $3, $4, waltally_queued)', deltas), '$5 is not null and $1 = ''add'''
+            )) end,
+            'sweep', case when compiled ? 'group' or (compiled ->> 'is_total')::boolean then ''
+                else format(e'\n    delete from %s where ctid = any (waltally_emptied);', relation) end
         )
-    );
-end
+    )
+    from (
+        select
+            compiled ->> 'kind' = 'roll-up' or compiled ? 'group' as is_read_again,
+            compiled #>> '{inputs,0,model}' as model,
+            cdc.held_columns(compiled, compiled #>> '{inputs,0,model}') as held
+    ) as own
 $$;
