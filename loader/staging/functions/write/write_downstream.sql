@@ -30,18 +30,15 @@ begin
     lock table {relation} in row exclusive mode nowait;
     if $1 in ('index', 'fill') then
         {indexes}
-    end if;
-    if $1 = 'fill' then
-        perform set_config(own.name, 'on', true)
-        from unnest('{enable_seqscan,enable_bitmapscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
-        {reshape}
-        delete from {relation};
-        {fill}
-    elsif $1 = 'catch up' then
-        waltally_queued := $5;
-    end if;
-    if $1 in ('index', 'fill') then
+        if $1 = 'fill' then
+            perform set_config(own.name, 'on', true)
+            from unnest('{enable_seqscan,enable_bitmapscan,enable_mergejoin,enable_sort}'::text[]) as own (name);
+            {reshape}
+            delete from {relation};
+            {fill}
+        end if;
         return;
+    elsif $1 = 'catch up' then waltally_queued := $5;
     end if;
     {add}{sweep}
     if $1 = 'catch up' then
@@ -63,8 +60,7 @@ $template$,
                 select string_agg(distinct format('perform cdc.drop_unused_indexes(%L);', value ->> 'schema'), e'\n        ')
                 from jsonb_array_elements(compiled -> 'inputs')
             ),
-            'reshape', cdc.write_reshape(compiled, relation),
-            'fill', cdc.write_filled(compiled, relation),
+            'reshape', cdc.write_reshape(compiled, relation), 'fill', cdc.write_filled(compiled, relation),
             'queue', case when own.is_read_again
                 then cdc.write_queue(own.held -> 'columns' || '{"name": "waltally_sign"}', format('with %s select * from changed', cdc.write_changed(own.held)))
                 else cdc.write_queue(cdc.delta_columns(compiled), format('select * from %s($1, $2, $3, $4, null)', deltas))
@@ -82,8 +78,7 @@ $template$,
     )
     from (
         select
-            compiled ->> 'kind' = 'roll-up' or compiled ? 'group' as is_read_again,
-            compiled #>> '{inputs,0,model}' as model,
+            compiled ->> 'kind' = 'roll-up' or compiled ? 'group' as is_read_again, compiled #>> '{inputs,0,model}' as model,
             cdc.held_columns(compiled, compiled #>> '{inputs,0,model}') as held
     ) as own
 $$;
