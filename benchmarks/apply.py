@@ -180,7 +180,7 @@ def measure_kinds(
 def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
     """Make the slot that feeds the models, in place of the one that did; a model has one slot."""
     if ask(target.dsn(), "select to_regclass('cdc.registered_model')") != [(None,)]:
-        ask(target.dsn(), "truncate cdc.registered_model, cdc.model_watermark, cdc.installed_model")
+        ask(target.dsn(), "truncate cdc.model_watermark, cdc.installed_model")
         ask(target.dsn(), "drop schema if exists analytics cascade")
     workload.install(source, target, slot, project)
 
