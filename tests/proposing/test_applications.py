@@ -42,7 +42,7 @@ from waltally.errors import LoaderError
         ("select account_id + id, count(*) from posts group by 1", "an operator of a user"),
         ("select count(*) from posts where id operator(lab.+) 1 > 2", "an operator of a user"),
         ("select count(*) from posts where language::lab.tongue = 'x'", "a type of a user"),
-        ("select count(*) from posts where tag = 'x' /* :tag */", "a type that is not built in"),
+        ("select count(*) from posts where tag = 'x' /* :tag */", "a type of a user"),
         (
             "select percentile_disc(array[0.1, 0.9]) within group (order by id) from posts where id < 9 /* :to */",
             "is several values",

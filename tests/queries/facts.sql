@@ -175,6 +175,10 @@ select code, pad, 'ü' || code as t, upper(code) || count(*) as u, lower(pad) ||
     upper('ü' || code) || count(*) as v, case when code ilike 'Ü' then count(*) end as i,
     case when code > 'a' then sum(n) end as s from {a} group by code, pad, 3
 
+-- expressions_of_whole_keys
+select amount, pad, amount::text = '1.50' as is_that, amount::text || count(*) as text,
+    octet_length(pad) as bytes, octet_length(pad) * count(*) as all_bytes from {a} group by amount, pad
+
 -- domains
 select amount, blob, octet_length(blob) as bytes, count(amount) as n, sum(amount) as s from {a} group by 1, 2
 

@@ -103,7 +103,7 @@ BROKEN: list[tuple[str, type[LoaderError], str]] = [
     (
         "update cdc.slot_position set position_lsn = position_lsn + (2 ^ 40)::numeric;"
         "update cdc.model_watermark set applied_lsn = applied_lsn + (2 ^ 40)::numeric",
-        *(SourceBehind, "the source's WAL ends at"),
+        *(SourceBehind, "he source's WAL ends at"),
     ),
     (
         "update cdc.model_watermark set applied_lsn = '0/0'",

@@ -7,8 +7,16 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     cross join lateral (values (installed.routine), (installed.former ->> 'routine')) as routines (name)
     inner join pg_proc as own on own.oid = to_regprocedure(routines.name)
     inner join pg_proc as p
-        on p.pronamespace = own.pronamespace
-        -- A model's name may have brackets, and be like this too.
-        and p.proname in (own.proname, regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__deltas_\1'), regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__merge_\1'))
+        on
+            p.oid = own.oid
+            -- Anybody may give a function of another owner such a name. A model's name may have brackets, and be like
+            -- this too.
+            or p.pronamespace = own.pronamespace
+            and p.proowner = own.proowner
+            and own.proname ~ '__apply_[0-9a-f]{8}$'
+            and p.proname in (
+                regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__deltas_\1'),
+                regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__merge_\1')
+            )
     where installed.slot_name = slot and installed.model_name = model
 $$;

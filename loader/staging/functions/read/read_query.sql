@@ -12,8 +12,11 @@ begin
         select string_agg(distinct t.typnamespace::regnamespace::text, ', ')
         from pg_class as c
         inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0
-        inner join pg_type as t on t.oid = a.atttypid and t.typnamespace not in ('pg_catalog'::regnamespace, 'cdc'::regnamespace, pg_my_temp_schema())
-        where c.relnamespace = pg_my_temp_schema() and c.relname ~ '^waltally_source_'
+        inner join pg_type as t on t.oid = a.atttypid
+        inner join pg_type as own on own.oid = 'cdc.other_value'::regtype
+        where
+            t.typnamespace not in ('pg_catalog'::regnamespace, own.typnamespace, pg_my_temp_schema())
+            and c.relnamespace = pg_my_temp_schema() and c.relname ~ '^waltally_source_'
     )), true);
     execute format('create temporary view waltally_query as %s', named);
     perform set_config('search_path', 'pg_catalog, pg_temp', true);
