@@ -239,6 +239,9 @@ select span, count(*) as n, max(half) as most from {by_spans} group by span
 -- letters
 select m.project_id, count(distinct m.letter) as letters from {membership} m group by 1
 
+-- users_by_letter
+select letter, count(distinct user_id) as users from {membership} group by 1
+
 -- by_letter
 select a.letter::text as letter, count(*) as n from {membership} a join {membership} b on b.letter = a.letter
 group by 1
