@@ -20,7 +20,7 @@ from waltally.units import duration, plural
 GOES_ON, WAITS, SEED = "goes on", "waits", "waits for a seed"
 
 _FEW_GROUPS, _SEEDS_START = 100_000, 2.0
-_ROWS_PER_SECOND = {True: 750_000, False: 77_000}
+_ROWS_PER_SECOND = {True: 440_000, False: 62_000}
 """By whether groups are few: see docs/performance.md."""
 _WIDER = {("int2", "int4"), ("int2", "int8"), ("int4", "int8"), ("varchar", "text")}
 _COLUMNS = """
