@@ -36,10 +36,7 @@ def made(target: TargetSession, columns: Sequence[str]) -> Iterator[list[Table]]
         for name in names:
             locks.hold(target, "moved", name)
         # A killed job leaves its tables, and its session no lock.
-        _drop(
-            target,
-            lambda name: target.ask(locks.IS_HELD, {"key": locks.key("moved", name)}) != [(True,)],
-        )
+        _drop(target, lambda name: not _is_held(target, name))
         for table, own in zip(tables, columns, strict=True):
             target.ask(f"create unlogged table {table.quoted} ({own})")
         yield tables

@@ -1,12 +1,12 @@
 -- Until when everything that was committed is in a model, or without a name in every model over sources of the slot but
--- copies: for a page that says how fresh its numbers are. See model_progress.
+-- copies, whose names are their relations: for a page that says how fresh its numbers are. See model_progress.
 create or replace function cdc.exact_as_of(slot text, model text default null) returns timestamptz
 language sql stable security definer set search_path = pg_catalog, pg_temp set jit = off as $$
     select case when bool_and(own.exact_as_of is not null) then min(own.exact_as_of) end
     from cdc.model_progress(slot) as own
     where case
         when model is not null then own.name = model
-        else not own.is_copy and own.inputs is null and own.applied_lsn is not null
+        else own.name <> own.relation and own.inputs is null and own.applied_lsn is not null
     end
 $$;
 

@@ -4,8 +4,8 @@
 -- is not applied was staged, asked_at when it was asked to be filled.
 create or replace function cdc.model_progress(slot text)
 returns table (
-    name text, relation text, declared_name text, inputs text[], is_copy boolean, state text, reason text, remedy text,
-    engine text, is_finding boolean, position_lsn pg_lsn, applied_lsn pg_lsn, moved_at timestamptz,
+    name text, relation text, declared_name text, inputs text[], state text, reason text, remedy text, engine text,
+    is_finding boolean, position_lsn pg_lsn, applied_lsn pg_lsn, moved_at timestamptz,
     waits_since timestamptz, asked_at timestamptz, exact_as_of timestamptz
 )
 language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
@@ -27,11 +27,10 @@ begin
     )
 
     select
-        case when known.is_copy then models.relation else models.declared_name end,
+        cdc.command_name(slot, models.relation, models.declared_name, models.inputs),
         models.relation,
         models.declared_name,
         models.inputs,
-        known.is_copy,
         models.state,
         models.reason,
         models.remedy,
@@ -48,9 +47,6 @@ begin
         end
     from cdc.slot_position as log
     cross join models
-    cross join lateral (
-        select cdc.is_copy(slot, models.inputs || models.relation) as is_copy
-    ) as known
     -- A model over models is as far as what it reads.
     cross join lateral (
         select

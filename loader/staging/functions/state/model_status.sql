@@ -1,4 +1,4 @@
--- Each model of a slot as `loader status --json` has it, but what it has rejected.
+-- Each model of a slot as `loader status --json` has it, but what it has rejected. The name of a copy is its relation.
 create or replace function cdc.model_status(slot text) returns table (declared_name text, status json)
 language plpgsql stable rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
@@ -9,7 +9,7 @@ begin
         json_build_object(
             'name', model.name,
             'relation', model.relation,
-            'is_registered', not model.is_copy,
+            'is_registered', model.name <> model.relation,
             'rows', (
                 select greatest(pg_stat_get_live_tuples(c.oid), c.reltuples::bigint, 0)
                 from pg_class as c
@@ -21,7 +21,7 @@ begin
             'reason', model.reason,
             'remedy', model.remedy,
             'engine', model.engine,
-            'is_finding', model.is_finding and not model.is_copy,
+            'is_finding', model.is_finding and model.name <> model.relation,
             'applied_lsn', model.applied_lsn,
             'moved_at', model.moved_at,
             'lag_bytes', case when model.waits_since is null then 0

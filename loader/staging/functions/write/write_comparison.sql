@@ -64,9 +64,7 @@ $template$,
             'relation', relation,
             'counted', counted,
             'archived', archived,
-            'tables', format(
-                '%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))
-            ),
+            'tables', cdc.write_tables(compiled),
             'unless_uncertain', case when is_uncertain
                 then 'and measure.is_count and coalesce(measure.own, 0) < coalesce(measure.counted, 0)' else '' end,
             'most', most

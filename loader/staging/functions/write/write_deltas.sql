@@ -67,7 +67,7 @@ $template$,
             ), sums.measures),
             -- A total has its row of zeros without any.
             'zeros', case when (compiled ->> 'is_total')::boolean then e'\n        union all\n        select null, null' || sums.zeros else '' end,
-            'tables', format('%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))),
+            'tables', cdc.write_tables(compiled),
             'model_name', quote_literal(model_name), 'taken', cdc.write_taken(compiled, relation),
             'sums', sums.added
         ) || cdc.write_images(compiled)

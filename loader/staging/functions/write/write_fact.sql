@@ -45,7 +45,7 @@ begin
         perform cdc.list_baseline({listed}, {model_key}, $2, {model_name});
     end if;
 
-    -- Changes that look alike are one here, so of those that cannot be counted it is kept how far they go.
+    -- Changes that look alike are one here: of those that cannot be counted only the newest position is known.
     good := cdc.own_changes($3, $4, $5);
     bad := cdc.reject($3, {needs}, $4, $5);
     select max(change.last_lsn), max(change.last_lsn) filter (where cdc.is_lost(change)) into rejected_lsn, lost_lsn
@@ -100,7 +100,7 @@ $template$,
             'listed', quote_literal(listed), 'deltas_name', quote_literal(deltas),
             'group_name', quote_literal(cdc.write_group_text(compiled)), 'hash', quote_nullable(cdc.key_hash(compiled)),
             'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
-            'tables', format('%L::text[]', array(select jsonb_array_elements_text(jsonb_path_query_array(compiled, '$.sources[*].table')))),
+            'tables', cdc.write_tables(compiled),
             'needs', quote_literal((
                 select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, e',\n        ' order by place) || ']'
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
