@@ -14,6 +14,7 @@ from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.prove import Proof
 from loader.proposing.reading import is_clock
 from loader.proposing.sample import PERCENT
+from loader.proposing.stopping import is_stopped
 from loader.proposing.trial import held, made, query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
@@ -121,6 +122,8 @@ def measured(book: Book, target: Target) -> Iterator[list[Size]]:
                     for rows, size in (held(target, number) for number in numbers)
                 ]
             except Interrupted:
+                if is_stopped():
+                    raise
                 # It takes too long.
                 sizes = []
             if sizes:

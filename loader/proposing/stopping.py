@@ -5,9 +5,23 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
+from types import FrameType
 
 from psycopg2.extensions import get_wait_callback, set_wait_callback
 from psycopg2.extras import wait_select
+
+_stopped = Event()
+
+
+def is_stopped() -> bool:
+    """Return whether a signal came: what was cancelled then did not take too long."""
+    return _stopped.is_set()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    _stopped.set()
+    signal.default_int_handler(number, frame)
 
 
 @contextmanager
@@ -17,7 +31,7 @@ def stopped_by_signals() -> Iterator[None]:
     set_wait_callback(wait_select)
     # A shell starts background processes with Ctrl-C ignored.
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    before = [signal.signal(number, _stop) for number in numbers]
     try:
         yield
     finally:

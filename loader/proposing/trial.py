@@ -12,7 +12,7 @@ from typing import Any
 
 from loader.proposing.book import Book
 from loader.proposing.sample import sample_of
-from loader.proposing.stopping import not_stopped
+from loader.proposing.stopping import is_stopped, not_stopped
 from loader.setup.compile_queries import Undone
 from waltally.database import Connection, Target
 from waltally.errors import Interrupted, LoaderError
@@ -86,7 +86,7 @@ def query_seconds(book: Book, original: str, sampled: float) -> float:
             connection.ask(f"select count(q) from ({book.plain(original)}) as q")
             return time.perf_counter() - begun
         except Interrupted:
-            if time.perf_counter() - begun < _LONGEST:
+            if is_stopped():
                 raise
             return max(_LONGEST, sampled)
 

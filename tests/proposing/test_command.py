@@ -125,13 +125,21 @@ COMPILED = (
     f"select state, count(*) as n from orders where {' and '.join(f'id <> {n}' for n in range(2000))} group by 1",
     "%compile_model%",
 )
+PRICED = (
+    "select md5(repeat('x', 60000) || state) as state, count(*) as n from orders group by 1",
+    "select count(q) from (%",
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("text", "statement", "reason"),
-    [(*PROOF, NOT_READY.format("user request")), (*COMPILED, "due to user request")],
-    ids=["proof", "compiler"],
+    [
+        (*PROOF, NOT_READY.format("user request")),
+        (*COMPILED, "due to user request"),
+        (*PRICED, "due to user request"),
+    ],
+    ids=["proof", "compiler", "price"],
 )
 def test_a_signal_ends_the_command_and_its_query(
     shop: Database,
@@ -142,6 +150,10 @@ def test_a_signal_ends_the_command_and_its_query(
     reason: str,
 ) -> None:
     words = [str(LOADER), "init", str(tmp_path / "live"), "--query", asked(tmp_path, text)]
+    shop.execute(
+        "insert into orders select n, 1, 2, 'paid', 1, now() from generate_series(400, 11000) as n;"
+        "analyze orders"
+    )
     runs = (
         "select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid()"
         f" and query like '{statement}'"

@@ -101,6 +101,10 @@ select v.name as word, a.flag, count(*) as n from {a} as a
 select mood, moods, moods::text as words, count(*) filter (where mood = 'it''s') as n,
     count(*) filter (where mood in ('sad', 'ok')) as m from {a} group by 1, 2, 3
 
+-- enums_beside_totals
+select mood, moods, case when count(*) > 1 then mood end as often, case when count(*) > 1 then moods end as all_of
+    from {a} group by 1, 2
+
 -- odd_names | {"surrogate_key": "ID x"}
 select "odd ""name}" as "x""y {keys}", count("odd ""name}") as "{relation}",
     sum(n) as "$routine$", avg(n) as "select" from {a} group by 1
