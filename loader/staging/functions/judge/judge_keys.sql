@@ -23,10 +23,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         from targets as key
         inner join unnest(nodes) as own on own.path = key.path || '.expr'
         inner join targets on not targets.is_grouped and (targets.has_aggregate or key.is_grouped)
-        inner join unnest(nodes) as part on part.type = own.type and starts_with(part.path, targets.path || '.')
+        inner join unnest(nodes) as part on part.type = own.type
         where
             not key.has_aggregate
-            and cdc.node_value(nodes, part.path) = cdc.node_value(nodes, own.path)
+            -- A value is as long to make as the query, so it is for few.
+            and case when starts_with(part.path, targets.path || '.') then cdc.node_value(nodes, part.path) = cdc.node_value(nodes, own.path) end
             and not exists (
                 select from unnest(nodes) as total where total.type = 'AGGREF' and starts_with(part.path, total.path || '.')
             )

@@ -19,6 +19,22 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         inner join pg_proc as p
             on p.oid = coalesce(node.fields ->> 'funcid', node.fields ->> 'aggfnoid', node.fields ->> 'winfnoid', node.fields ->> 'opfuncid')::oid
         where node.type in ('FUNCEXPR', 'AGGREF', 'WINDOWFUNC', 'OPEXPR', 'DISTINCTEXPR', 'NULLIFEXPR', 'SCALARARRAYOPEXPR')
+    ),
+
+    arguments as (
+        select
+            calls.path,
+            -- What a value looks like depends on nothing that may change.
+            bool_and(cdc.has_plain_text(cdc.node_type(argument.fields))) filter (where argument.type <> 'TARGETENTRY') as has_plain_values,
+            bool_or(
+                argument.path = calls.path || '.args.2' and argument.type = 'CONST'
+                -- Names of months in the server's language; its signs of currency, decimals and thousands.
+                and cdc.constant_text(argument.fields) !~* case when calls.signature ~ 'date|time|interval' then 'TM' else '[LDGS]' end
+            ) as has_plain_format,
+            bool_and(argument.type = 'CONST') filter (where argument.parent = calls.path) as is_constant
+        from calls
+        inner join unnest(nodes) as argument on calls.path = substring(argument.path from '^(.*)\.args\.[0-9]+(\.expr)?$')
+        group by calls.path
     )
 
     select
@@ -41,23 +57,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         signature ~ '^(concat|concat_ws|format|array_to_string|textanycat|anytextcat|jsonb?_agg|jsonb?_object_agg)\(' as is_spelling,
         signature ~ '^(generate_series|repeat|array_fill|lpad|rpad|pg_sleep)\(' as is_unbounded,
         name ~ '^(now|transaction_timestamp|statement_timestamp|clock_timestamp|timeofday|age)$' as is_clock,
-        arguments.*
+        coalesce(arguments.has_plain_values, true),
+        coalesce(arguments.has_plain_format, false),
+        coalesce(arguments.is_constant, true)
     from calls
-    cross join lateral (
-        select
-            -- What a value looks like depends on nothing that may change.
-            coalesce(bool_and(cdc.has_plain_text(cdc.node_type(argument.fields))) filter (
-                where argument.type <> 'TARGETENTRY'
-            ), true) as has_plain_values,
-            coalesce(bool_or(
-                argument.path = calls.path || '.args.2' and argument.type = 'CONST'
-                -- Names of months in the server's language; its signs of currency, decimals and thousands.
-                and cdc.constant_text(argument.fields) !~* case when calls.signature ~ 'date|time|interval' then 'TM' else '[LDGS]' end
-            ), false) as has_plain_format,
-            coalesce(bool_and(argument.type = 'CONST') filter (where argument.parent = calls.path), true) as is_constant
-        from unnest(nodes) as argument
-        where
-            starts_with(argument.path, calls.path || '.args.')
-            and substr(argument.path, length(calls.path) + 1) ~ '^\.args\.[0-9]+(\.expr)?$'
-    ) as arguments
+    left join arguments using (path)
 $$;

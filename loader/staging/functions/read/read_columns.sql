@@ -4,7 +4,7 @@ create or replace function cdc.read_columns(nodes cdc.tree_node[])
 returns table (relation oid, column_number integer, is_needed boolean)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     with recursive variables as (
-        select
+        select distinct
             node.container,
             node.queries[cardinality(node.queries) - (node.fields ->> 'varlevelsup')::integer] as query,
             (node.fields ->> 'varno')::integer as table_no,
