@@ -43,6 +43,8 @@ def made(book: Book, target: Target, numbers: Iterable[int], is_whole: bool) -> 
     Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
     """
     with suppress(Undone), target.transaction(), _limited(book.catalog.connection):
+        # As a table that is read often is in memory.
+        target.ask("set local temp_buffers = '256MB'")
         target.ask("select set_config('statement_timeout', %s, true)", (f"{2 * _LONGEST}s",))
         if book.catalog.zone:
             target.ask("select set_config('timezone', %s, true)", (book.catalog.zone,))
