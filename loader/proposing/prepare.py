@@ -236,7 +236,7 @@ def is_plain(book: Book, select: pb.SelectStmt) -> bool:
         return is_union_all and not ends and all(is_plain(book, arm) for arm in arms)
     says = (
         *(select.distinct_clause, select.group_clause, select.window_clause),
-        *(select.sort_clause, select.values_lists, select.with_clause.ctes),
+        *(select.values_lists, select.with_clause.ctes),
     )
     if any(says) or any(
         select.HasField(one) for one in ("having_clause", "limit_count", "limit_offset")

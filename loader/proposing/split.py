@@ -120,6 +120,14 @@ class Split:
         is_input = has_tables and is_plain(self.book, item.query)
         return is_input and not is_read(self.book, item.query)
 
+    def _without_order(self, scope: Scope) -> Scope:
+        """Let the sub-selects that a model may have be without ORDER BY: no model depends on it."""
+        for item in scope.items:
+            if item.kind == "query" and self._is_input(item):
+                for arm in tree.arms(item.query):
+                    arm.ClearField("sort_clause")
+        return scope
+
     def _block(self, scope: Scope, is_set: bool, read: Sequence[pb.Node]) -> None:
         """Keep what one SELECT counts, in the first way that the compiler takes."""
         select = scope.select
@@ -134,7 +142,7 @@ class Split:
             models, notes = deepcopy(self.book.models), [*self.book.notes]
             before = deepcopy(select)
             try:
-                if way(scope.again(), is_grouped):
+                if way(self._without_order(scope.again()), is_grouped):
                     self.compile(self.book)
                     self.facts += is_grouped or self.has_aggregates or is_latest
                     if is_grouped and way != self._answered:

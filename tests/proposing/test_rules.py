@@ -233,6 +233,19 @@ CASES = {
         "SELECT o.asked_1 AS asked_1, status AS status, count(*) AS n FROM (SELECT status, channel AS asked_1"
         " FROM orders orders WHERE amount > 1) o GROUP BY 1, 2",
     ),
+    "a sub-select's order is left out of what is counted over it": (
+        "select x.status, x.n from (select o.status, count(*) as n from (select * from orders order by placed_at) as o"
+        " group by 1) as x",
+        "SELECT o.status AS status, count(*) AS n FROM (SELECT * FROM orders orders) o GROUP BY 1",
+    ),
+    "and over the first row of each group, so that the answer is kept": (
+        "select x.status, count(*) as n from (select distinct on (customer_id) customer_id, status from orders"
+        " order by customer_id, placed_at desc, id) as x group by 1",
+        "select id, customer_id, status, placed_at from orders",
+        "SELECT DISTINCT ON (customer_id) customer_id AS customer_id, status AS status, placed_at AS placed_at,"
+        " id AS id FROM orders_rows orders ORDER BY customer_id, placed_at DESC, id",
+        "SELECT x.status AS status, count(*) AS n FROM (SELECT customer_id AS customer_id, status AS status FROM report_answer) x GROUP BY 1",
+    ),
     "a CTE may have the name of the table that it reads": (
         "with orders as (select status from orders where channel = 'web'), paid as (select * from orders"
         " where status = 'paid') select count(*) as n from paid",
