@@ -1,0 +1,24 @@
+-- The part of the statement of write_merge that writes to an empty table. No group is there that could have the same
+-- key, and a sum of rows is not below zero.
+create or replace function cdc.first_template() returns text
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+    select
+$first$if {is_empty} then
+    insert into {relation} (
+        {columns}
+    )
+    select
+        {values}
+    from (
+        select
+            {keys}{sums}
+        from (
+        {totals}
+        ) as delta
+        {grouped}
+    ) as totals
+    {ordered};
+    return;
+end if;
+$first$
+$$;
