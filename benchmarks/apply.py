@@ -18,7 +18,7 @@ it, with JVM and Python.
 
 from __future__ import annotations
 
-import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -200,8 +200,8 @@ def one_round(
     apply: list[str | Path] = [*loader, "--build"]
     if spark:
         ask(target.dsn(), "update cdc.installed_model set engine = 'spark'")
-        batch = ("--max-changes", str(rows // 2), "--in-driver", "0")
-        job = ["spark/apply.py", "--once", "--json", *batch]
+        batch = ("--max-changes", str(rows // 2))
+        job = ["spark/apply.py", "--once", *batch]
         apply = [BIN / "spark-submit", "--master", spark, *job]
     built, built_idle = (run(apply, settings, clusters) for _ in range(2))
     if (found := ask(target.dsn(), _CHECK, {"slot": slot})) != [(rows, 0, 0)]:
@@ -210,8 +210,8 @@ def one_round(
         decoding.drop_slot(source, name)
     seconds = built.seconds - built_idle.seconds
     if spark:
-        (*_, last) = [json.loads(line) for line in built.output.splitlines() if line[:1] == "{"]
-        seconds = rows * last["seconds"] / last["changes"]
+        (*_, (changes, spent)) = re.findall(r": ([\d,]+) changes in ([\d.]+) s", built.output)
+        seconds = rows * float(spent) / int(changes.replace(",", ""))
     return Round(
         decode=alone.servers["source"],
         loader=staged.program - staged_idle.program,

@@ -50,7 +50,7 @@ def apply_by_spark(master: str) -> tuple[str, ...]:
     executors = {"memory": "512m", "extraJavaOptions": _JAVA}
     given = (f"--conf=spark.executor.{name}={value}" for name, value in executors.items())
     submit = ("spark-submit", f"--master={master}", f"--driver-java-options={_JAVA}", *given)
-    return (*submit, "spark/apply.py", "--in-driver", "0", "--interval", "1")
+    return (*submit, "spark/apply.py", "--interval", "1")
 
 
 class Soaked(System):

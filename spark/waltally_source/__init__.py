@@ -57,7 +57,7 @@ def _with(code: bytes) -> type[DataSource]:
         from waltally_jobs.data_source.change_log import ChangeLogSource, Stream
 
         # A task reads the stream's reader first, and then finds the classes of its partitions.
-        copyreg.pickle(Stream, lambda reader: (stream, (pickle.dumps(reader.__getstate__()),)))
+        copyreg.pickle(Stream, lambda reader: (stream, (pickle.dumps(reader.__dict__),)))
         made = ChangeLogSource(options)
         made.is_whole = is_whole
         return made

@@ -261,10 +261,8 @@ def test_models_wait_where_types_and_keys_change_without_a_row(
         for name, (_, words, refused) in ODD_DDL.items():
             assert (words in said[name]) == (name != "addresses")
             assert refused is None or f"not as {name} was compiled for it: {refused}" in found
-        with pytest.raises(TableUnfit, match="not as days was compiled for it") as caught:
+        with pytest.raises(TableUnfit, match="not as days was compiled for it"):
             system.spark_job(SEED)
-        others = "addresses, rows_of_keyed, times_total"
-        assert f"the seed has not counted {others} either" in caught.value.sentence
         system.spark_job(f"{SEED} --model addresses")
         system.keep(ODD_MODELS)
         system.spark_job(f"{SEED} --model days --model numbered --model weights")

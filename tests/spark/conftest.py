@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from waltally_jobs.common import session
+from waltally_jobs.common import progress, session
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.evaluation import snapshot
 from waltally_jobs.warehouse import loader_progress
@@ -52,7 +52,8 @@ def jobs_share_the_session() -> Iterator[None]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What the making of a snapshot takes for the time."""
     made = Clock()
-    monkeypatch.setattr(snapshot, "time", made)
+    for waits in (snapshot, progress):
+        monkeypatch.setattr(waits, "time", made)
     return made
 
 

@@ -255,6 +255,6 @@ def exported(
 
 def notifications_in(source: Source, held: snapshot.ExportedSnapshot) -> int:
     """Count the notifications that the snapshot shows."""
-    with snapshot.imported(held.conninfo, held.name) as reader:
+    with snapshot.imported(held.readers, held.name) as reader:
         [(rows,)] = reader.ask("select count(*) from public.notifications")
     return int(rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
@@ -112,7 +110,7 @@ def test_a_model_that_fails_says_why_and_the_others_go_on(orders: Kept) -> None:
 
 
 def test_it_starts_from_a_baseline_and_waits_for_one(orders: Kept) -> None:
-    with pytest.raises(SettingError, match="--model names ft_orders"):
+    with pytest.raises(SettingError, match="no model named ft_orders of"):
         run(orders, models=("ft_orders",))
     with pytest.raises(NotSetUp, match="slot nobody has no row"):
         run(orders, slot="nobody")
@@ -120,10 +118,8 @@ def test_it_starts_from_a_baseline_and_waits_for_one(orders: Kept) -> None:
     applied = [each for each in run(orders, max_changes=2) if isinstance(each, Applied)]
     assert {each.models for each in applied} == {("channels",)}
     assert sum(each.changes for each in applied) == 3
-    line = r"channels is at (0/[0-9A-F]+): \d changes? in .*, \d+ changes/s; the newest is .*"
-    found = re.fullmatch(line, applied[0].line())
-    assert found, applied[0].line()
-    assert json.loads(json.dumps(applied[0].as_json()))["applied_lsn"] == found[1]
+    line = r"channels is at (0/[0-9A-F]+): \d changes? in .*, \d+ changes/s"
+    assert re.fullmatch(line, applied[0].line()), applied[0].line()
     assert run(orders) == []
     orders.must_run("seed")
     insert(orders, 4)
@@ -153,28 +149,12 @@ def test_the_former_query_and_a_copy_go_on(orders: Kept) -> None:
     assert orders.target.execute(TOTAL) == [(3, 90)]
 
 
-def test_a_change_without_its_old_row_is_said(orders: Kept) -> None:
-    run(orders)
-    orders.source.execute("alter table orders replica identity nothing")
-    orders.source.execute("update orders set channel = 'shop'")
-    orders.must("run", "--once")
-    orders.source.execute("alter table orders replica identity full")
-    with pytest.raises(NotSetUp, match="came without the old row's values"):
-        run(orders)
-    assert state(orders)[0] == "waits"
-    orders.must_run("seed")
-    run(orders)
-    assert orders.target.execute(TOTAL) == [(3, 60)]
-    assert state(orders)[0] == "follows"
-
-
-def test_it_follows_without_a_session_and_ends_when_it_is_told_to(orders: Kept) -> None:
+def test_it_follows_and_ends_when_it_is_told_to(orders: Kept) -> None:
     job = orders.spawn(sys.executable, "spark/apply.py")
     try:
         wait_until(lambda: orders.target.execute(TOTAL) == [(3, 60)], "it is applied", 120)
         insert(orders, 4)
         wait_until(lambda: orders.target.execute(TOTAL) == [(4, 100)], "it is applied")
-        assert not psutil.Process(job.pid).children()
         job.terminate()
         out, err = job.communicate(timeout=60)
     finally:

@@ -58,10 +58,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
         assert model["totals"]["order_count"]["difference"] == "-1"
         assert lsn.parse(model["model_lsn"]) <= lsn.parse(report["snapshot_lsn"])
         assert "analytics.purged differs from the tables in 1 value" in purging.said
-        assert (
-            "Try: `dbt build --full-refresh`; if the audit differs after that, "
-            "`spark-submit spark/seed.py --model purged`, then `dbt build`" in purging.said
-        )
+        assert "Try: `spark-submit spark/seed.py --model purged`, then `dbt" in purging.said
         assert "counting public.old_orders, public.orders at" in purging.said
         assert "comparing analytics.purged" in purging.said
 
@@ -168,16 +165,16 @@ def test_the_wait_says_how_far_the_loader_is(
     with closing(connect_target(hasty, "audit")) as target:
         loader_progress.wait_for_position(target, hasty, reached)
         assert capsys.readouterr().err == ""
-        with pytest.raises(AuditIncomplete, match=f"1 bytes of WAL before {lsn.show(reached + 1)}"):
-            loader_progress.wait_for_position(target, hasty, reached + 1)
-        assert capsys.readouterr().err.startswith("waiting: the loader is at ")
         with pytest.raises(AuditIncomplete, match="nobody follows the slot"):
             loader_progress.wait_for_position(target, patient, reached + 1)
         # It connects within the time that it is given.
         monkeypatch.setattr(loader_progress, "_FOLLOWER_SECONDS", 120.0)
-        with purging.start() as loader:
+        with purging.start():
             loader_progress.require_follower(target, patient)
-            loader.wait_for("following the slot")
+            capsys.readouterr()
+            with pytest.raises(AuditIncomplete, match=r"\d bytes of WAL before FF00/0"):
+                loader_progress.wait_for_position(target, hasty, 0xFF00 << 32)
+            assert capsys.readouterr().err.startswith("waiting: the loader is at ")
 
 
 def test_a_loader_that_would_rest_stores_the_position_that_somebody_waits_for(

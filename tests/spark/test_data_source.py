@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
@@ -16,16 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
 from waltally_jobs.common import changes
+from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import SnapshotTooOld
-from waltally_jobs.data_source.change_log import Log as Source
-from waltally_jobs.data_source.change_log import Options
+from waltally_jobs.data_source.change_log import Options, ranges_of
 from waltally_jobs.data_source.table_rows import TableRows, schema
 
 from testkit.commands import ROOT
-from testkit.servers import free_port
 from tests.spark.log import COLUMNS, NAME, Log, Stream, plain, rows_of
 from waltally import lsn
-from waltally.errors import CannotConnect, SettingError
+from waltally.errors import SettingError
 
 PAGE = (ROOT / "docs/spark.md").read_text()
 
@@ -92,19 +92,21 @@ def test_ranges_meet_and_each_is_read_whole_or_not_at_all(
 ) -> None:
     log.append(3, 1, 12, 1, 1, 1, 5, 5)
     everything = staged(log)
-    source = Source(Options.of(options(log)))
-    with monkeypatch.context() as patch:
+    begin, end = everything[0][0], log.position
+    with (
+        closing(connect_target(Options.of(options(log)))) as target,
+        monkeypatch.context() as patch,
+    ):
+        with pytest.raises(SnapshotTooOld, match="the change log holds"):
+            ranges_of(target, begin, end + 1)
         patch.setattr(changes, "ends", partial(changes.ends, changes=5))
-        ranges = source.ranges(source.begin, source.end)
+        ranges = ranges_of(target, begin, end)
     assert len(ranges) > 3
     assert rows_of(ranges) == everything
     log.prune(ranges[1].to_lsn)
     with pytest.raises(Exception, match="were pruned while they were read"):
         list(ranges[1].batches())
     assert list(ranges[2].batches())
-    with pytest.raises(SnapshotTooOld, match="the change log holds"):
-        source.ranges(source.begin, source.end + 1)
-    source.close()
 
 
 def test_a_stream_has_each_change_once_and_prune_keeps_what_it_has_not_read(
@@ -252,9 +254,7 @@ def test_the_examples_of_the_pages(
     ]
 
 
-def test_what_cannot_be_read_is_refused(
-    spark: SparkSession, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_read_is_refused(spark: SparkSession, stream: Stream) -> None:
     dsn = stream.log.source.dsn
     of_table = partial(TableRows.of, "public.other")
     for refused, says in (
@@ -263,8 +263,8 @@ def test_what_cannot_be_read_is_refused(
         (lambda: Options.of({"maxChanges": "0"}), "maxChanges is '0'"),
         (lambda: Options.of({"begin": "yesterday"}), "not a WAL position"),
         (lambda: schema("licenses", dsn), "'licenses' is no table"),
-        (lambda: schema("public.named", dsn), "has a column Op, as each change has"),
-        (lambda: schema("public.twins", dsn), "Name and name, which differ in case alone"),
+        (lambda: schema("public.named", dsn), "has a column Op, and the change or"),
+        (lambda: schema("public.twins", dsn), "has a column Name, and"),
         (lambda: of_table(StructType().add("id", ArrayType(IntegerType()))), "be array<int>"),
         (lambda: of_table(StructType().add("op", IntegerType())), "the column op is int"),
         (lambda: of_table(StructType().add("old", IntegerType())), "the column old is int"),
@@ -273,12 +273,6 @@ def test_what_cannot_be_read_is_refused(
             refused()
     with pytest.raises(PySparkException, match=r"no table public.gone in .*\nTry: let the option"):
         read(spark, stream.log, table="public.gone")
-    monkeypatch.delenv("LOADER_TARGET_DSN", raising=False)
-    monkeypatch.setenv("PGHOST", "127.0.0.1")
-    monkeypatch.setenv("PGPORT", str(free_port()))
-    with pytest.raises(CannotConnect) as caught:
-        Source(Options.of({}))
-    assert "with the option target" in caught.value.remedy
 
 
 def test_a_numeric_is_a_decimal_only_where_it_fits_one(stream: Stream) -> None:

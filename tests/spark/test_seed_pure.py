@@ -35,7 +35,6 @@ def test_ranges_cover_every_page_once_and_the_last_is_open() -> None:
         "ctid >= '(0,0)'::tid and ctid < '(2,0)'::tid",
         "ctid >= '(2,0)'::tid",
     ]
-    assert cut(Leaf(Table("a", "b"), 9, has_addresses=False), 2) == ["true"]
 
 
 def test_a_leaf_is_read_by_itself_for_its_table() -> None:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from waltally_jobs.common.arrow import queries, spread
+from waltally_jobs.common.arrow import batches, collected
 from waltally_jobs.common.errors import CountingFailed, SnapshotBlocked, spark_errors
 
 from testkit.commands import wait_until
@@ -215,9 +216,9 @@ def test_more_tasks_than_the_server_lets_in_is_said_with_what_helps(
     """Spark has a session for each core, and a large machine has more than a server gives."""
     source.execute("create role crowded login connection limit 0")
     try:
-        reads = queries(source.cluster.dsn(source.name, "crowded"), ["select 1::bigint as one"])
-        with pytest.raises(CountingFailed) as refused, spark_errors("seed", lambda: None):
-            spread(spark, reads, lambda batches: batches, "one bigint").collect()
+        read = partial(batches, source.cluster.dsn(source.name, "crowded"), "select 1 as one")
+        with pytest.raises(CountingFailed) as refused, spark_errors("seed"):
+            collected(spark, [read], "one int", "reading")
     finally:
         source.execute("drop role crowded")
     assert "too many connections for role" in refused.value.sentence

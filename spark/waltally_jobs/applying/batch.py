@@ -1,8 +1,8 @@
 """The next batch of the models that Spark applies, as the database decides it.
 
-One pass over the changes computes it for all of them: executors, or the driver where the changes
-are few. The database adds it to each model in one transaction, only where the model is still as its
-plan says. So a batch that is computed twice, by two jobs or after a crash, counts once.
+One pass over the changes computes it for all of them. The database adds it to each model in one
+transaction, only where the model is still as its plan says. So a batch that is computed twice, by
+two jobs or after a crash, counts once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
 
 from loader.staging.records import ModelState
 from waltally import failpoints, lsn
@@ -20,16 +23,12 @@ from waltally.models import Model
 from waltally.settings import SlotSettings
 from waltally.tables import Table
 from waltally_jobs.common import arrow, changes
-from waltally_jobs.common.arrow import Read, Start
-from waltally_jobs.common.command import DEFAULT_TIMEOUT
+from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.moving import reading as moving
 from waltally_jobs.moving.reading import Place, changes_of
 
 MAX_CHANGES = 2_000_000
-
-FEW_CHANGES = 100_000
-"""Up to here one core is done in two seconds, before Spark has started."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,12 @@ class ApplySettings(SlotSettings):
 
     `models` are the names of models, empty for all. `interval` is how many seconds it rests where
     there is nothing to do, None to end once everything that was staged at the start is applied. A
-    batch has about `max_changes` changes, and whole transactions; one of up to `few_changes` the
-    driver computes itself. `timeout` is in seconds.
+    batch has about `max_changes` changes, and whole transactions.
     """
 
     models: tuple[str, ...] = ()
     interval: float | None = None
     max_changes: int = MAX_CHANGES
-    few_changes: int = FEW_CHANGES
-    timeout: float = DEFAULT_TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -101,17 +97,12 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
         )
         for (declaration, begin, end, *decided), state in ((row[:7], row[7:]) for row in rows)
     ]
-    if not found:
+    unknown = sorted(set(settings.models) - {each.model.name for each in found})
+    if unknown or not found:
+        named = f" named {', '.join(unknown)}" if unknown else ""
         raise SettingError(
-            f"no model of the slot {target.slot} says engine='spark'",
-            "declare one so and run `dbt build`; `loader run --build` applies the others",
-        )
-    unknown = set(settings.models) - {each.model.name for each in found}
-    if unknown:
-        raise SettingError(
-            f"--model names {', '.join(sorted(unknown))}, and the models that say engine='spark'"
-            f" are {', '.join(each.model.name for each in found)}",
-            "name one of these",
+            f"no model{named} of the slot {target.slot} says engine='spark'",
+            "declare it so and run `dbt build`; `loader run --build` applies the others",
         )
     return [each for each in found if not settings.models or each.model.name in settings.models]
 
@@ -152,23 +143,22 @@ def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]
 
 
 def compute(
-    start: Start | None, target: TargetSession, few_changes: int, plans: Sequence[Plan], to_lsn: int
+    spark: SparkSession, target: TargetSession, plans: Sequence[Plan], to_lsn: int
 ) -> Batch:
     """Write the changes before the position for each model, those that look alike as one."""
     batch_id = str(uuid.uuid4())
     counts = [changes.count(target, plan.from_lsn, to_lsn) for plan in plans]
-    is_small = max(counts) <= few_changes
     first = min(plan.from_lsn for plan in plans)
     truncates = changes.truncates(target, first, to_lsn)
     conninfo = resolved(target)
     reads: list[Read] = []
-    for begin, end in itertools.pairwise(_cuts(target, is_small, plans, to_lsn)):
+    for begin, end in itertools.pairwise(_cuts(target, plans, to_lsn)):
         query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
         models = [(place, p.model) for place, p in enumerate(plans) if p.from_lsn <= begin]
-        reads += changes_of(arrow.queries(conninfo, [query]), models, truncates)
+        reads.append(changes_of(partial(arrow.batches, conninfo, query), models, truncates))
     names = tuple(str(plan.model.relation) for plan in plans)
     place = Place(conninfo, Table(target.schema, "computed_change"), target.slot, names, batch_id)
-    written = moving.move(None if is_small else start, reads, place)
+    written = moving.move(spark, reads, place)
     failpoints.reach("written")
     return Batch(
         batch_id,
@@ -180,16 +170,14 @@ def compute(
     )
 
 
-def _cuts(
-    target: TargetSession, is_small: bool, plans: Sequence[Plan], to_lsn: int
-) -> Iterator[int]:
+def _cuts(target: TargetSession, plans: Sequence[Plan], to_lsn: int) -> Iterator[int]:
     """Yield the ends of ranges, each plan's begin among them."""
     begins = {plan.from_lsn for plan in plans}
     first = min(begins)
     yield first
     inner = sorted({first, *(each for each in begins if each < to_lsn), max(first, to_lsn)})
     for begin, end in itertools.pairwise(inner):
-        yield from [end] if is_small else changes.ends(target, begin, end, CHANGES_PER_TASK)
+        yield from changes.ends(target, begin, end, CHANGES_PER_TASK)
 
 
 def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
@@ -214,17 +202,6 @@ def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
     )
     failpoints.reach("merged")
     return merged == [(True,)]
-
-
-def age_of(target: TargetSession, to_lsn: int) -> float | None:
-    """Return how many seconds ago the newest change before a position was committed."""
-    rows = target.ask(
-        "select extract(epoch from clock_timestamp() - committed_at)::float8"
-        f" from {target.table('change_log')} where slot_name = %s and commit_lsn < %s"
-        " order by slot_name desc, commit_lsn desc, ordinal desc limit 1",
-        (target.slot, lsn.show(to_lsn)),
-    )
-    return rows[0][0] if rows else None
 
 
 def fill_downstream(target: TargetSession) -> None:

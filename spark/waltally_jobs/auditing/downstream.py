@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from waltally.errors import LoaderError
 from waltally.tables import Table
 from waltally_jobs.auditing.report import UpperReport, Wrong
-from waltally_jobs.common.connections import TargetSession, exported_snapshot
+from waltally_jobs.common.connections import TargetSession, one_moment
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.common.progress import print_status
 
@@ -77,7 +77,7 @@ def compare(
 
 
 def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
-    with exported_snapshot(target):
+    with one_moment(target):
         schema, table, declaration, is_filled, reason, remedy = target.ask_staging(
             _MODEL, (target.slot, name)
         )[0]

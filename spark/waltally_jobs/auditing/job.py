@@ -22,7 +22,6 @@ from waltally.errors import (
     LoaderError,
     NotSetUp,
     RowTooLarge,
-    SourceBehind,
     TableReplaced,
     combine,
 )
@@ -44,12 +43,11 @@ from waltally_jobs.common.command import (
     Settings,
     Timeout,
 )
-from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession, connect, connect_target
 from waltally_jobs.common.errors import AuditDiffers, AuditIncomplete
 from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.common.session import Sessions
-from waltally_jobs.evaluation import checks, evaluating
+from waltally_jobs.evaluation import checks, tables
 from waltally_jobs.evaluation import queries as counting
 from waltally_jobs.evaluation.giving_way import until_done
 from waltally_jobs.evaluation.queries import Rejections
@@ -82,62 +80,61 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     model the largest `limit` differences are listed.
     """
     begun = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        target = stack.enter_context(contextlib.closing(connect_target(settings, "audit")))
-        target.position()
+    refused: Refused = {}
+    reports: list[ModelReport] = []
+    with contextlib.closing(connect_target(settings, "audit")) as target:
+        position = target.position().position_lsn
         above = downstream.names(target, settings.models)
-        if settings.models and not {*settings.models} - {*above}:
-            refused: Refused = {}
-            upper = downstream.compare(target, above, refused, limit)
-            position = target.position().position_lsn
-            if not upper:
-                raise combine(list(refused.values()))
-            seconds = time.monotonic() - begun
-            return Report(settings.slot, position, [], refused, seconds, upper=upper)
-        settings = replace(
-            settings, models=tuple(name for name in settings.models if name not in above)
-        )
-        source = stack.enter_context(
-            contextlib.closing(connect(settings.source, "source", "audit"))
-        )
-        models, refused = comparable(target, source, settings)
-        spark = stack.enter_context(session.running("audit", settings.timeout))
-        work = Sessions(settings, target, source, spark)
-        (groups,) = stack.enter_context(evaluating.made(target, [evaluating.GROUPS]))
-
-        def attempt() -> tuple[int, list[ModelReport], list[Built]]:
-            return compared(work, models, groups, refused, limit)
-
-        position, reports, built = until_done("audit", attempt)
+        own = tuple(name for name in settings.models if name not in above)
+        if own or not settings.models:
+            position, reports = of_sources(target, replace(settings, models=own), refused, limit)
         upper = downstream.compare(target, above, refused, limit)
-        differing = {each.name for each in reports if each.difference_count} | {*refused}
-        note_audited(target, [each for each in built if each.model.name not in differing])
-    if not reports:
+    if not reports and not upper:
         raise combine(list(refused.values()))
-    reports.sort(key=attrgetter("name"))
     seconds = time.monotonic() - begun
     return Report(settings.slot, position, reports, refused, seconds, upper)
 
 
+def of_sources(
+    target: TargetSession, settings: Settings, refused: Refused, limit: int
+) -> tuple[int, list[ModelReport]]:
+    """Compare models with tables, and note which are equal; return where, and the reports."""
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(
+            contextlib.closing(connect(settings.source, "source", "audit"))
+        )
+        models = comparable(target, source, settings, refused)
+        spark = stack.enter_context(session.running("audit", settings.timeout))
+        work = Sessions(settings, target, source, spark)
+        (groups,) = stack.enter_context(tables.made(target, [tables.GROUPS]))
+
+        def attempt() -> tuple[int, list[tuple[Built, ModelReport]]]:
+            return compared(work, models, groups, refused, limit)
+
+        position, found = until_done("audit", attempt)
+    note_audited(target, [built for built, report in found if not report.difference_count])
+    return position, sorted((report for _, report in found), key=attrgetter("name"))
+
+
 def compared(
     work: Sessions, models: Sequence[Model], groups: Table, refused: Refused, limit: int
-) -> tuple[int, list[ModelReport], list[Built]]:
+) -> tuple[int, list[tuple[Built, ModelReport]]]:
     """Compare the models at one snapshot; note in `refused` why one cannot be compared.
 
-    Returns the snapshot's position, and the reports with the models as they were read. Raises
+    Returns the snapshot's position, and the models as they were read with their reports. Raises
     BeginAgain.
     """
-    reports: list[ModelReport] = []
     built: list[Built] = []
+    found: list[tuple[Built, ModelReport]] = []
     target, settings = work.target, work.settings
     with contextlib.ExitStack() as snapshots:
         warehouse = snapshots.enter_context(contextlib.closing(connect_target(settings, "audit")))
-        exported, at, release = stopped.open_snapshots(snapshots, work, warehouse, models)
+        exported, release = stopped.open_snapshots(snapshots, work, warehouse, models)
         known = read_current(work.source, models)
         for model in models:
             with _noted(refused, model):
                 queries.require_query(warehouse, model)
-                read = warehouse_model.read(warehouse, model, at)
+                read = warehouse_model.read(warehouse, model)
                 refuse(read, known)
                 queries.require_position(settings, read, exported.position)
                 built.append(read)
@@ -151,8 +148,8 @@ def compared(
         for each in built:
             with _noted(refused, each.model):
                 counting.refuse_many(rejected, [each.model])
-                reports.append(report(target, each, groups, written, rejected, limit))
-    return exported.position, reports, [each for each in built if each.model.name not in refused]
+                found.append((each, report(warehouse, each, groups, written, rejected, limit)))
+    return exported.position, found
 
 
 @contextlib.contextmanager
@@ -165,29 +162,26 @@ def _noted(refused: Refused, model: Model) -> Iterator[None]:
 
 
 def comparable(
-    target: TargetSession, source: Connection, settings: Settings
-) -> tuple[list[Model], Refused]:
-    """Return the models that can be compared, and by name why the others cannot.
+    target: TargetSession, source: Connection, settings: Settings, refused: Refused
+) -> list[Model]:
+    """Return the models that can be compared; note in `refused` why the others cannot.
 
     Raises what keeps all of them from it, before Spark starts.
     """
-    checks.source(source, target, checks.staging(target, settings))
+    checks.source(source, target, target.position())
     declared = queries.applied(target, target.registered_models(settings.models))
     take_baselines(target, settings, declared)
     models: list[Model] = []
-    refused: Refused = {}
     for model in declared:
-        try:
+        with _noted(refused, model):
             # Before Spark starts, which takes seconds.
-            refuse_behind(source, model, applied_lsn(target, model))
+            applied_lsn(target, model)
             models.append(model)
-        except _OF_ONE as error:
-            refused[model.name] = error
     if not models:
         raise combine(list(refused.values()))
-    checks.tables(source, settings, models)
+    checks.tables(source, models)
     loader_progress.require_follower(target, settings)
-    return models, refused
+    return models
 
 
 def take_baselines(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
@@ -207,17 +201,6 @@ def refuse(built: Built, found: TableIdentities) -> None:
         raise finding
 
 
-def refuse_behind(source: Connection, model: Model, position: int) -> None:
-    """Raise SourceBehind where the model is beyond the end of the source's WAL."""
-    ((end,),) = source.ask("select pg_current_wal_insert_lsn()::text")
-    if lsn.parse(end) < position:
-        raise SourceBehind(
-            f"the source's WAL ends at {end}, before the position {lsn.show(position)} of"
-            f" {model.relation}: it was restored or failed over with loss",
-            "`loader setup --renew`, then `spark-submit spark/seed.py`, then `dbt build`",
-        )
-
-
 def report(
     target: TargetSession,
     built: Built,
@@ -226,10 +209,10 @@ def report(
     rejected: Rejections,
     limit: int,
 ) -> ModelReport:
-    """Compare a model that is at the snapshot. Raises LoaderError."""
+    """Compare a model that is at the snapshot, in the moment of the session. Raises LoaderError."""
     model = built.model
     unseen = why_unseen(built, target.emptied())
-    found, purged = queries.compare(target, built, groups, written, bool(unseen), limit)
+    found, purged = queries.compare(target, model, groups, written, bool(unseen), limit)
     return ModelReport(
         model.name,
         str(model.relation),
@@ -237,14 +220,13 @@ def report(
         found,
         purged,
         unseen,
-        built.rejected,
+        built.rejected_count,
+        built.rejected_lsn,
         [
             RejectedRows(str(part.table), reason, count)
             for part in model.tables
             for reason, count in rejected.get((model.name, part.name), {}).items()
         ],
-        notes(built, built.rejected),
-        built.is_whole,
     )
 
 
@@ -268,33 +250,14 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
             )
 
 
-def why_unseen(built: Built, emptied: Mapping[str, int]) -> dict[str, str]:
-    """Return by measure why the model may count more purged rows than were written down."""
-    found: dict[str, str] = {}
-    for part in emptied_parts(built.model, emptied, built.baseline_lsn):
-        why = (
-            f"a partition of {part.table} was dropped, detached or truncated before"
-            f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; its rows stay"
-            " counted"
-        )
-        found |= {each.name: why for each in built.model.measures}
-    return found
-
-
-def notes(built: Built, rejected: Rejected) -> list[str]:
-    """Return the known causes of differences, each as a sentence."""
-    found = []
-    if built.baseline_lsn is None:
-        found.append(
-            "the model has no baseline, so it lacks the rows from before `loader setup`:"
-            f" `spark-submit spark/seed.py --model {built.model.name}`, then `dbt build`"
-        )
-    if rejected.count:
-        found.append(
-            f"{plural(rejected.count, 'change')} could not be counted, the first at"
-            f" {lsn.show(rejected.first_lsn or 0)}; rejected_changes says why"
-        )
-    return found
+def why_unseen(built: Built, emptied: Mapping[str, int]) -> str:
+    """Return why the model may count purged rows that nobody wrote down; empty if it cannot."""
+    return "; ".join(
+        f"a partition of {part.table} was dropped, detached or truncated before"
+        f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; its rows stay"
+        " counted"
+        for part in emptied_parts(built.model, emptied, built.baseline_lsn)
+    )
 
 
 app = Job("Nothing was changed.")

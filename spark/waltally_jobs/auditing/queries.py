@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from waltally import lsn
 from waltally.models import Declaration, Model
 from waltally.tables import Table, literal
+from waltally_jobs.auditing.report import Compared, Comparison, Difference
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.compared import Compared, Comparison, Difference
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.common.progress import print_status
@@ -35,18 +34,17 @@ def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
 
 def compare(
     target: TargetSession,
-    built: Built,
+    model: Model,
     groups: Table,
     attempts: Collection[int],
     is_uncertain: bool,
     limit: int,
 ) -> tuple[Comparison, dict[str, str]]:
-    """Compare a model with its groups that these attempts have written.
+    """Compare a model with its groups that these attempts have written, in the session's moment.
 
     Returns also how much of each measure is of rows that were purged. With `is_uncertain` only
     counts that are too small are differences. Raises LoaderError.
     """
-    model = built.model
     print_status(f"comparing {model.relation}")
     counted = " union all ".join(
         f"select part, dimensions, sums from {of_attempt(groups, attempt).quoted}"
@@ -63,11 +61,15 @@ def compare(
         "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
         (json.dumps(model.declaration), model.relation.quoted, *values),
     )
-    with _at(target, built):
-        # Texts of keys are as in the query's time zone.
-        zone = model.declaration["timezone"]
-        target.ask("select set_config('timezone', %s, true)", (zone,))
-        ((count, totals, differing, largest),) = target.ask(query)
+    # Texts of keys are as in the query's time zone.
+    zone = model.declaration["timezone"]
+    target.ask("savepoint compared")
+    target.ask(
+        "select set_config('work_mem', '64MB', true), set_config('timezone', %s, true)", (zone,)
+    )
+    ((count, totals, differing, largest),) = target.ask(query)
+    # Its lock of the model goes with it.
+    target.ask("rollback to savepoint compared")
     # What the query does not show itself is told only where it differs.
     shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
     names = [each.name for each in model.dimensions]
@@ -99,15 +101,3 @@ def require_query(target: TargetSession, model: Model) -> None:
             f"{model.relation} is not built by the query that is registered for it",
             "`loader status` says what it waits for; then the audit again",
         )
-
-
-@contextlib.contextmanager
-def _at(target: TargetSession, built: Built) -> Iterator[None]:
-    """Read within the block as of the model's snapshot."""
-    target.ask("begin isolation level repeatable read read only")
-    try:
-        target.ask(f"set transaction snapshot '{built.snapshot}'")
-        target.ask("set local work_mem to '64MB'")
-        yield
-    finally:
-        target.ask("rollback")

@@ -4,17 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
 from waltally import lsn
 from waltally.errors import LoaderError
 from waltally.escapes import escaped
 from waltally.units import plural
-from waltally_jobs.common.compared import Comparison, Rejected, shown
 
 JSON_VERSION = 4
 """To be raised when a field of the JSON changes its meaning or is removed."""
+
+
+EXACT = Context(prec=150_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Rounds no number that a database has: 131,072 digits before the point and 16,383 after it."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measure in the model and the right one, as number texts.
+
+    None: there is no such group, or it has no value to add up.
+    """
+
+    measure: str
+    model: str | None
+    counted: str | None
+
+    @property
+    def difference(self) -> str:
+        """How much too large the model's is; negative where it is too small."""
+        exact = f"{EXACT.subtract(Decimal(self.model or 0), Decimal(self.counted or 0)):f}"
+        return exact.rstrip("0").rstrip(".") if "." in exact else exact
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what --json prints of it."""
+        return {**asdict(self), "difference": self.difference}
+
+    def __str__(self) -> str:
+        sign = "" if self.difference.startswith("-") else "+"
+        return (
+            f"{self.measure} is {shown(self.model)}, counted {shown(self.counted)}, difference"
+            f" {sign}{shown(self.difference)}"
+        )
+
+
+@dataclass(frozen=True)
+class Difference(Compared):
+    """A wrong value of a group."""
+
+    dimensions: Mapping[str, str | None]
+
+    def __str__(self) -> str:
+        group = ", ".join(f"{name} {text or 'null'}" for name, text in self.dimensions.items())
+        return f"{group}: {super().__str__()}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The model against the counts: the largest `differences`, and `difference_count` of all.
+
+    `totals` are of each measure over all groups.
+    """
+
+    group_count: int
+    totals: Sequence[Compared]
+    difference_count: int
+    differences: Sequence[Difference]
 
 
 @dataclass(frozen=True)
@@ -31,9 +87,8 @@ class ModelReport:
     """One model against the tables at the report's snapshot.
 
     The model is read at `model_lsn`, where the snapshot is. `purged` is how much of each measure is
-    of rows that were purged; `unseen` says by measure why there may be more. `notes` are known
-    causes of differences. `is_whole` says that the model's baseline and the changes since then are
-    stored, so that it can be rebuilt.
+    of rows that were purged; `unseen` says why there may be more. `rejected_count` changes could
+    not be counted, the first at `rejected_lsn`.
     """
 
     name: str
@@ -41,11 +96,10 @@ class ModelReport:
     model_lsn: int
     comparison: Comparison
     purged: Mapping[str, str]
-    unseen: Mapping[str, str]
-    rejected: Rejected
+    unseen: str
+    rejected_count: int
+    rejected_lsn: int | None
     rejected_rows: Sequence[RejectedRows]
-    notes: Sequence[str]
-    is_whole: bool
     counted = "the tables"
     """What it is compared with."""
 
@@ -54,16 +108,23 @@ class ModelReport:
         """How many values differ."""
         return self.comparison.difference_count
 
+    @property
+    def notes(self) -> list[str]:
+        """Known causes of differences."""
+        if self.rejected_lsn is None:
+            return []
+        return [
+            f"{plural(self.rejected_count, 'change')} could not be counted, the first at"
+            f" {lsn.show(self.rejected_lsn)}; rejected_changes says why"
+        ]
+
     def remedy(self) -> str:
         """Return what makes the model right, as the end of an error."""
-        again = f"`spark-submit spark/seed.py --model {self.name}`, then `dbt build`"
-        if self.is_whole:
-            return f"`dbt build --full-refresh`; if the audit differs after that, {again}"
-        return again
+        return f"`spark-submit spark/seed.py --model {self.name}`, then `dbt build`"
 
     def as_json(self) -> dict[str, Any]:
         """Return the model's part of what --json prints."""
-        comparison, first = self.comparison, self.rejected.first_lsn
+        comparison, first = self.comparison, self.rejected_lsn
         return {
             "equal": self.difference_count == 0,
             "relation": self.relation,
@@ -73,13 +134,13 @@ class ModelReport:
             "difference_count": self.difference_count,
             "differences": [each.as_json() for each in comparison.differences],
             "purged": dict(self.purged),
-            "unseen": dict(self.unseen),
+            "unseen": {each.measure: self.unseen for each in comparison.totals if self.unseen},
             "rejected": {
-                "count": self.rejected.count,
+                "count": self.rejected_count,
                 "first_lsn": None if first is None else lsn.show(first),
             },
             "rejected_rows": [asdict(each) for each in self.rejected_rows],
-            "notes": list(self.notes),
+            "notes": self.notes,
         }
 
     def lines(self) -> Iterator[str]:
@@ -98,16 +159,15 @@ class ModelReport:
         for each in self.rejected_rows:
             yield f"Rejected: {plural(each.row_count, 'row')} of {each.source_table}: {each.reason}"
         for measure, amount in self.purged.items():
-            if measure not in self.unseen and Decimal(amount):
+            if not self.unseen and Decimal(amount):
                 yield (
                     f"{shown(amount)} of {measure} is of rows that were purged: the tables lack"
                     " them, and they were written down"
                 )
-        for why in dict.fromkeys(self.unseen.values()):
-            measures = ", ".join(name for name, each in self.unseen.items() if each == why)
+        if self.unseen:
             yield (
-                f"{measures} may be too high without being listed, as not all purged rows are"
-                f" known: {why}"
+                "it may be too high without being listed, as not all purged rows are known:"
+                f" {self.unseen}"
             )
         if self.difference_count:
             yield from (f"in all {total}" for total in comparison.totals)
@@ -206,3 +266,8 @@ def _headline(report: ModelReport | UpperReport, groups: int) -> str:
 
 def _text(value: str | None) -> str:
     return "null" if value is None else escaped(value)
+
+
+def shown(number: str | None) -> str:
+    """Return a number for people."""
+    return "null" if number is None else f"{Decimal(number):,f}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from psycopg2 import errors
+from pyspark.sql import SparkSession
 
 from loader.source import slot_admin
 from waltally import locks, lsn
@@ -18,17 +19,17 @@ from waltally_jobs.applying import batch
 from waltally_jobs.applying.batch import ApplySettings
 from waltally_jobs.common import changes
 from waltally_jobs.common.command import Settings
-from waltally_jobs.common.connections import TargetSession, exported_snapshot
+from waltally_jobs.common.connections import TargetSession, one_moment
 from waltally_jobs.common.errors import AuditIncomplete, SnapshotBlocked
-from waltally_jobs.common.progress import print_status
+from waltally_jobs.common.progress import polls, print_status
 from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import snapshot
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse.model import bring_on
 
-_POLL_SECONDS = 0.2
-_NOTIFY_SECONDS = 10.0
+_FEW_CHANGES = 100_000
+"""Up to here one core is done in two seconds."""
 _APPLYING: tuple[locks.Kind, ...] = ("slot", "computed")
 
 
@@ -37,13 +38,12 @@ def open_snapshots(
     work: Sessions,
     warehouse: TargetSession,
     models: Sequence[Model],
-) -> tuple[ExportedSnapshot, str, Callable[[], None]]:
-    """Return a snapshot of the models' tables, and one of the warehouse with the models there too.
+) -> tuple[ExportedSnapshot, Callable[[], None]]:
+    """Return a snapshot of the models' tables; `warehouse` reads as of a moment with them there.
 
-    Both live as long as the stack, the first one until the function beside them is called;
-    `warehouse` is in the transaction that has the second one. Apply by others is held meanwhile,
-    for `settings.hold` seconds a try. A model that has not come there is not at the position of the
-    first one.
+    Both live as long as the stack, the first one until the function beside it is called. Apply by
+    others is held meanwhile, for `settings.hold` seconds a try. A model that has not come there is
+    not at the snapshot's position.
     Raises SnapshotBlocked or AuditIncomplete after `settings.timeout` seconds.
     """
     settings, target, source = work.settings, work.target, work.source
@@ -62,11 +62,11 @@ def open_snapshots(
                 with _held(warehouse, settings) as until:
                     exported = _exported(reading, work, models)
                     bring_on(warehouse, models, until, position=exported.position)
-                    _compute(warehouse, settings, models, exported.position)
+                    _compute(work.spark, warehouse, settings, models, exported.position)
                     exported.watch.holds(warehouse)
-                    name = opened.enter_context(exported_snapshot(warehouse))
+                    opened.enter_context(one_moment(warehouse))
                 stack.enter_context(opened.pop_all())
-                return exported, name, reading.close
+                return exported, reading.close
             except (SnapshotBlocked, AuditIncomplete) as error:
                 if time.monotonic() > deadline:
                     raise type(error)(
@@ -91,9 +91,13 @@ def _exported(
 
 
 def _compute(
-    warehouse: TargetSession, settings: Settings, models: Sequence[Model], position: int
+    spark: SparkSession,
+    warehouse: TargetSession,
+    settings: Settings,
+    models: Sequence[Model],
+    position: int,
 ) -> None:
-    """Bring the models that Spark applies to the position, where that needs no Spark."""
+    """Bring the models that Spark applies to the position, where little is left to do."""
     relations = {model.relation for model in models}
     own = ApplySettings(settings.target, settings.slot, settings.schema)
     with contextlib.suppress(SettingError):  # there is none
@@ -103,10 +107,10 @@ def _compute(
             if plan.model.relation in relations
             and plan.is_due(position)
             and not plan.is_rebuild
-            and changes.count(warehouse, plan.from_lsn, position) <= batch.FEW_CHANGES
+            and changes.count(warehouse, plan.from_lsn, position) <= _FEW_CHANGES
         ]
         if due:
-            made = batch.compute(None, warehouse, batch.FEW_CHANGES, due, position)
+            made = batch.compute(spark, warehouse, due, position)
             for each in made.computed:
                 batch.add(warehouse, made, each)
 
@@ -159,22 +163,26 @@ def _wait_for_long_writers(source: Connection, settings: Settings, deadline: flo
 
     Raises SnapshotBlocked, which names those that are.
     """
-    notified = 0.0
-    while writers := [
-        writer
-        for writer in source.ask(slot_admin.WRITERS, {"xids": None})
-        # A role without pg_read_all_stats does not see the age.
-        if writer[3] is not None and writer[3] > settings.hold
-    ]:
-        now, described = time.monotonic(), slot_admin.describe_writers(writers)
-        if now > deadline:
-            raise SnapshotBlocked(
-                f"a snapshot waits for every transaction that is writing, {described}: longer than"
-                f" the {settings.hold:g} s for which an audit may hold cdc.apply",
-                "let them end or end them; --hold lets a try last longer"
-                + slot_admin.ends_of_prepared(writers),
-            )
-        if now > notified + _NOTIFY_SECONDS:
-            notified = now
-            snapshot.print_waiting("writers", writers)
-        time.sleep(_POLL_SECONDS)
+    writers: slot_admin.Writers = []
+
+    def overdue() -> SnapshotBlocked:
+        return SnapshotBlocked(
+            "a snapshot waits for every transaction that is writing,"
+            f" {slot_admin.describe_writers(writers)}: longer than the {settings.hold:g} s for"
+            " which an audit may hold cdc.apply",
+            "let them end or end them; --hold lets a try last longer"
+            + slot_admin.ends_of_prepared(writers),
+        )
+
+    def say() -> None:
+        snapshot.print_waiting("writers", writers)
+
+    for _ in polls(deadline, overdue, say, silent=0):
+        writers = [
+            writer
+            for writer in source.ask(slot_admin.WRITERS, {"xids": None})
+            # A role without pg_read_all_stats does not see the age.
+            if writer[3] is not None and writer[3] > settings.hold
+        ]
+        if not writers:
+            return

@@ -123,12 +123,13 @@ def connect_target(settings: SlotSettings, work: str = "seed") -> TargetSession:
 
 
 @contextlib.contextmanager
-def exported_snapshot(connection: Connection) -> Iterator[str]:
-    """Read within the block as of one moment; yield the snapshot's name, for other sessions."""
+def one_moment(connection: Connection) -> Iterator[None]:
+    """Read within the block as of its beginning."""
     connection.ask("begin isolation level repeatable read read only")
     try:
-        ((name,),) = connection.ask("select pg_export_snapshot()")
-        yield str(name)
+        # The first query takes the snapshot.
+        connection.ask("select 1")
+        yield
     finally:
         # Where the session has ended, what the block raises says more.
         with contextlib.suppress(CannotConnect, Interrupted):

@@ -122,8 +122,6 @@ def spark_errors(work: str, check: Callable[[], None] = lambda: None) -> Iterato
 
 def reason(error: Exception) -> str:
     """Return the executor's own sentence out of Spark's report of a failed job."""
-    if isinstance(error, ReadFailed | WriteFailed):
-        return f"a task failed: {error}"
     match = re.search(r"(?:ReadFailed|WriteFailed): (.*)", str(error))
     if match:
         return f"a task failed: {match[1].strip()}"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from waltally.errors import LoaderError
 from waltally.escapes import escaped
 from waltally.units import duration
 
@@ -30,6 +31,29 @@ def print_lines(lines: Iterable[str], err: bool = False) -> None:
 def print_status(text: str) -> None:
     """Print a line of progress."""
     print_lines([text], err=True)
+
+
+def polls(
+    deadline: float,
+    overdue: Callable[[], LoaderError],
+    say: Callable[[], object],
+    silent: float = _SECONDS,
+    pause: float = 0.1,
+) -> Iterator[None]:
+    """Yield at once and after each pause; call `say` after `silent` and then every ten seconds.
+
+    Raises what `overdue` gives after the deadline, a time of `time.monotonic`.
+    """
+    next_at = time.monotonic() + silent
+    while True:
+        yield
+        now = time.monotonic()
+        if now > deadline:
+            raise overdue()
+        if now >= next_at:
+            next_at = now + _SECONDS
+            say()
+        time.sleep(pause)
 
 
 class Progress:

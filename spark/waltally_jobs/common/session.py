@@ -15,7 +15,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,7 +27,6 @@ import loader
 import waltally
 from waltally.database import Connection
 from waltally_jobs.common import submitted
-from waltally_jobs.common.arrow import Start
 from waltally_jobs.common.command import DEFAULT_TIMEOUT, Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import NoExecutor, first_line
@@ -114,13 +112,6 @@ def running(work: str = "seed", timeout: float = DEFAULT_TIMEOUT) -> Iterator[Sp
     with _connected() if is_remote() else submitted.started(work, timeout) as spark:
         send_code(spark)
         yield spark
-
-
-def on_demand(
-    stack: contextlib.ExitStack, work: str = "seed", timeout: float = DEFAULT_TIMEOUT
-) -> Start:
-    """Return what starts the session when it is first asked for; the stack ends it."""
-    return cache(lambda: stack.enter_context(running(work, timeout)))
 
 
 _PORT = 15002

@@ -112,12 +112,11 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
     context = spark.sparkContext
 
     def watch() -> None:
-        tracker = context.statusTracker()
         seen = time.monotonic()
         while not ended.wait(_WATCH_SECONDS):
             with contextlib.suppress(Py4JError, OSError):  # Spark has died, which the job notices
-                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-                if not stages or any(each is not None and each.numActiveTasks for each in stages):
+                stages = _stages(context)
+                if not stages or any(each.numActiveTasks for each in stages):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > seconds:
                     context.cancelAllJobs()
@@ -129,6 +128,13 @@ def watched(spark: SparkSession, seconds: float) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+def _stages(context: SparkContext) -> list[Any]:
+    """Return the stages that run."""
+    tracker = context.statusTracker()
+    found = map(tracker.getStageInfo, tracker.getActiveStageIds())
+    return [each for each in found if each is not None]
 
 
 @contextlib.contextmanager
@@ -149,12 +155,10 @@ def tasks_done(spark: SparkSession, what: str) -> Iterator[Callable[[], int]]:
             spark.removeProgressHandler(handler)
         return
     context = spark.sparkContext
-    tracker = context.statusTracker()
 
     def done() -> int:
         with contextlib.suppress(Py4JError, OSError):
-            found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            return sum(each.numCompletedTasks for each in found if each is not None)
+            return sum(each.numCompletedTasks for each in _stages(context))
         return 0
 
     context.setJobDescription(what)

@@ -29,13 +29,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from waltally import lsn
-from waltally.errors import CannotConnect, Interrupted, LoaderError, SettingError
+from waltally.errors import LoaderError, SettingError
 from waltally.options import parse_lsn
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
 from waltally.tables import Table, literal
 from waltally_jobs.common import arrow, changes
 from waltally_jobs.common.arrow import Read
-from waltally_jobs.common.connections import connect_target, resolved
+from waltally_jobs.common.connections import TargetSession, connect_target, resolved
 from waltally_jobs.common.errors import SnapshotTooOld
 from waltally_jobs.data_source import table_rows
 from waltally_jobs.data_source.table_rows import TableRows
@@ -83,11 +83,6 @@ def _read_log(
         )
 
 
-def _read_nothing() -> Iterator[pa.RecordBatch]:
-    """Return nothing: Spark takes an empty range, and no empty list of ranges."""
-    return iter(())
-
-
 _KNOWN = (
     *("target", "slot", "schema", "begin", "end", "maxChanges", "reader"),
     *("table", "source"),
@@ -116,10 +111,9 @@ class Options(SlotSettings):
         """Return the options as Spark gives them, whose names have no case."""
         named = {name.lower(): value for name, value in given.items()}
         known = {name.lower() for name in _KNOWN}
-        unknown = sorted(set(named) - known - {"path"})
-        if unknown or "path" in named:
+        if unknown := sorted(set(named) - known):
             raise SettingError(
-                f"the format waltally has no option {', '.join(unknown) or 'path'}; it has"
+                f"the format waltally has no option {', '.join(unknown)}; it has"
                 f" {', '.join(_KNOWN)}",
                 "docs/spark.md says what each is",
             )
@@ -148,88 +142,57 @@ class Options(SlotSettings):
         )
 
 
-class Log:
-    """A slot's changes in the change log."""
+def ranges_of(target: TargetSession, begin: int, end: int) -> list[Range]:
+    """Return ranges that hold each change with begin <= commit_lsn < end once: one at least.
 
-    def __init__(self, options: Options) -> None:
-        """Open a session at the warehouse. Raises LoaderError."""
-        self._options = options
-        try:
-            self._target = connect_target(options, "data source")
-        except (CannotConnect, SettingError) as error:
-            if options.target:
-                raise
-            raise type(error)(
-                str(error),
-                "name the warehouse with the option target; without it LOADER_TARGET_DSN and"
-                " libpq's variables say it, as Spark's driver or its Connect server has them",
-            ) from None
+    Raises SnapshotTooOld where not all are there.
+    """
+    slot = target.position()
+    if end > slot.position_lsn or begin < min(slot.start_lsn, end):
+        raise SnapshotTooOld(
+            f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
+            f" change log holds those from {lsn.show(slot.start_lsn)} up to"
+            f" {lsn.show(slot.position_lsn)}",
+            "ask for these; a stream that names a reader loses none to a prune",
+        )
+    place = resolved(target), target.schema, target.slot
+    # An empty range: Spark takes no empty list of ranges.
+    ends = [*changes.ends(target, begin, end)] or [begin]
+    return [
+        Range(target.slot, *bounds, partial(_read_log, *place, *bounds))
+        for bounds in itertools.pairwise([begin, *ends])
+    ]
 
-    def close(self) -> None:
-        """End the session."""
-        self._target.close()
 
-    @property
-    def begin(self) -> int:
-        """The first position from which on everything is there."""
-        return self._target.position().start_lsn
+def register(target: TargetSession, reader: str, position: int) -> None:
+    """Let `loader prune` keep what a reader has not read, which begins at the position."""
+    target.ask_staging(
+        "insert into {}.reader_position as known (slot_name, reader, applied_lsn)"
+        " values (%s, %s, %s)"
+        " on conflict (slot_name, reader) do update set applied_lsn = excluded.applied_lsn"
+        " where known.applied_lsn > '0/0'",
+        (target.slot, reader, lsn.show(position)),
+    )
 
-    @property
-    def end(self) -> int:
-        """Everything before this position is there."""
-        return self._target.position().position_lsn
 
-    def cut(self, begin: int, end: int, most: int) -> int:
-        """Return where about so many changes end, between two transactions."""
-        return next(changes.ends(self._target, begin, end, most), end)
-
-    def ranges(self, begin: int, end: int) -> list[Range]:
-        """Return ranges that hold each change with begin <= commit_lsn < end once: one at least.
-
-        Raises SnapshotTooOld where not all are there.
-        """
-        slot = self._target.position()
-        if end > slot.position_lsn or begin < min(slot.start_lsn, end):
-            raise SnapshotTooOld(
-                f"the changes from {lsn.show(begin)} up to {lsn.show(end)} are asked for; the"
-                f" change log holds those from {lsn.show(slot.start_lsn)} up to"
-                f" {lsn.show(slot.position_lsn)}",
-                "ask for these; a stream that names a reader loses none to a prune",
-            )
-        found: list[Range] = []
-        place = resolved(self._target), self._options.schema, self._options.slot
-        for bounds in itertools.pairwise([begin, *changes.ends(self._target, begin, end)]):
-            read = partial(_read_log, *place, *bounds)
-            found.append(Range(self._options.slot, *bounds, read))
-        return found or [Range(self._options.slot, begin, begin, _read_nothing)]
-
-    def register(self, reader: str, position: int) -> None:
-        """Let `loader prune` keep what a reader has not read, which begins at the position."""
-        self._target.ask(
-            f"insert into {self._target.table('reader_position')} as known"
-            " (slot_name, reader, applied_lsn) values (%s, %s, %s)"
-            " on conflict (slot_name, reader) do update set applied_lsn = excluded.applied_lsn"
-            " where known.applied_lsn > '0/0'",
-            (self._options.slot, reader, lsn.show(position)),
+def require_same(target: TargetSession, reader: str) -> None:
+    """Raise SnapshotTooOld where `loader setup --renew` began another log under a reader."""
+    row = f"slot_name = {literal(target.slot)} and reader = {literal(reader)}"
+    table = target.table("reader_position")
+    if target.ask(f"select 1 from {table} where {row} and applied_lsn > '0/0'") == []:
+        raise SnapshotTooOld(
+            f"the change log began anew, and the positions of {reader} mean nothing in it",
+            f"delete from {table} where {row}; -- and begin with another folder and checkpoint",
         )
 
-    def require_same(self, reader: str) -> None:
-        """Raise SnapshotTooOld where `loader setup --renew` began another log under a reader."""
-        row = f"slot_name = {literal(self._options.slot)} and reader = {literal(reader)}"
-        table = self._target.table("reader_position")
-        if self._target.ask(f"select 1 from {table} where {row} and applied_lsn > '0/0'") == []:
-            raise SnapshotTooOld(
-                f"the change log began anew, and the positions of {reader} mean nothing in it",
-                f"delete from {table} where {row}; -- and begin with another folder and checkpoint",
-            )
 
-    def move(self, reader: str, position: int) -> None:
-        """Write down that a reader has read everything before the position."""
-        self._target.ask(
-            f"update {self._target.table('reader_position')}"
-            " set applied_lsn = %s, moved_at = now() where slot_name = %s and reader = %s",
-            (lsn.show(position), self._options.slot, reader),
-        )
+def move(target: TargetSession, reader: str, position: int) -> None:
+    """Write down that a reader has read everything before the position."""
+    target.ask_staging(
+        "update {}.reader_position set applied_lsn = %s, moved_at = now()"
+        " where slot_name = %s and reader = %s",
+        (lsn.show(position), target.slot, reader),
+    )
 
 
 Offset = dict[str, Any]
@@ -282,7 +245,7 @@ class ChangeLogSource(DataSource):
 
 
 class _Reader:
-    """What reads a range, in a task."""
+    """What asks for ranges, and reads one in a task."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         """Read with these options, for columns that Spark has asked `ChangeLogSource` for."""
@@ -294,24 +257,32 @@ class _Reader:
         assert isinstance(partition, Range)
         return partition.batches(self._rows)
 
+    @_remedies()
+    def _ask(self, question: Callable[[TargetSession], Result]) -> Result:
+        with contextlib.closing(connect_target(self._options, "data source")) as target:
+            return question(target)
+
 
 class Batch(_Reader, DataSourceReader):
     """Reads the changes between two positions once."""
 
-    @_remedies()
     def partitions(self) -> Sequence[InputPartition]:
         """Return the ranges, one task each."""
-        with contextlib.closing(Log(self._options)) as log:
-            begin, end = self._options.begin, self._options.end
-            return log.ranges(
-                log.begin if begin is None else begin, log.end if end is None else end
+
+        def ranges(target: TargetSession) -> list[Range]:
+            slot, begin, end = target.position(), self._options.begin, self._options.end
+            return ranges_of(
+                target,
+                slot.start_lsn if begin is None else begin,
+                slot.position_lsn if end is None else end,
             )
+
+        return self._ask(ranges)
 
 
 class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes from a position on; an offset is the position before which all are read."""
 
-    _log: Log | None = None
     _last: int | None = None
     """Where it ends, of a query that ends."""
     _is_registered = False
@@ -324,7 +295,9 @@ class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:
         """Return where a new query begins."""
         begin = self._options.begin
-        return _offset(self._ask(lambda log: log.begin) if begin is None else begin)
+        if begin is None:
+            begin = self._ask(lambda target: target.position().start_lsn)
+        return _offset(begin)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return how many changes a batch has."""
@@ -333,60 +306,38 @@ class Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """End at what is there now."""
-        self._last = self._ask(lambda log: log.end)
+        self._last = self._ask(lambda target: target.position().position_lsn)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return where the next batch ends: between two transactions."""
         begin = _position(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
 
-        def end(log: Log) -> int:
+        def end(target: TargetSession) -> int:
             if self._options.reader is not None:
                 if not self._is_registered:
-                    log.register(self._options.reader, begin)
+                    register(target, self._options.reader, begin)
                     self._is_registered = True
-                log.require_same(self._options.reader)
-            last = log.end if self._last is None else self._last
+                require_same(target, self._options.reader)
+            last = target.position().position_lsn if self._last is None else self._last
             if self._is_whole and self._rows is not None:
                 self._rows.require_whole(self._options.source)
-            return max(begin, last if most is None or last <= begin else log.cut(begin, last, most))
+            if most is None or last <= begin:
+                return max(begin, last)
+            # Between two transactions.
+            return next(changes.ends(target, begin, last, most))
 
         return _offset(self._ask(end))
 
-    def reportLatestOffset(self) -> Offset:
-        """Return how far the log is, for the query's progress."""
-        return _offset(self._ask(lambda log: log.end))
-
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the ranges of a batch, one task each."""
-        return self._ask(lambda log: log.ranges(_position(start), _position(end)))
+        return self._ask(lambda target: ranges_of(target, _position(start), _position(end)))
 
     def commit(self, end: Offset) -> None:
         """Write down that everything before the offset is done with."""
         reader = self._options.reader
         if reader is not None:
-            self._ask(lambda log: log.move(reader, _position(end)))
-
-    def stop(self) -> None:
-        """End the session."""
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    @_remedies()
-    def _ask(self, question: Callable[[Log], Result]) -> Result:
-        """Ask the log, in a session that is kept; once more in a new one where that had ended."""
-        if self._log is not None:
-            try:
-                return question(self._log)
-            except (CannotConnect, Interrupted):
-                self.stop()
-        self._log = Log(self._options)
-        return question(self._log)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Executors get no session."""
-        return {**self.__dict__, "_log": None}
+            self._ask(lambda target: move(target, reader, _position(end)))
 
 
 def _offset(position: int) -> Offset:

@@ -6,6 +6,7 @@ Executors make the rows from the change log's payloads, one range after the othe
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from waltally.database import Connection
 from waltally.errors import SettingError
 from waltally.tables import Table, parse_table
 from waltally_jobs.common import messages
@@ -96,29 +96,23 @@ def spark_type(name: str, modifier: int) -> str:
     return _SPARK.get(name, "string")
 
 
-def read_columns(source: Connection, table: Table) -> dict[str, str]:
+def _columns(table: Table, source: str) -> dict[str, str]:
     """Return Spark's types of the table's columns, by their names. Raises SettingError."""
-    found = source.ask(_COLUMNS, {"table": table.quoted})
+    with contextlib.closing(connect(source, "source", "data source")) as session:
+        found = session.ask(_COLUMNS, {"table": table.quoted})
     columns = {name: spark_type(type_, modifier) for name, type_, modifier in found}
     if not columns:
         raise SettingError(
-            f"there is no table {table} in database {source.info.dbname}",
+            f"there is no table {table} in the application's database",
             "let the option source name the application's database, or give the columns and their"
             " types yourself, as in spark.read.schema('op string, id bigint')",
         )
-    if taken := [name for name in columns if name.lower() in _OWN]:
+    names = Counter(name.lower() for name in (*_OWN, *columns))
+    if twins := [name for name in columns if names[name.lower()] > 1]:
         raise SettingError(
-            f"{table} has a column {taken[0]}, as each change has",
-            "give the columns that you need with spark.read.schema(…), or read the raw log: leave"
-            " the option table out",
-        )
-    named = {name.lower(): name for name in columns}
-    if twins := [name for name in columns if named[name.lower()] != name]:
-        raise SettingError(
-            f"{table} has the columns {twins[0]} and {named[twins[0].lower()]}, which differ in"
-            " case alone: to Spark they are one",
-            "give the columns that you need with spark.read.schema(…); it may name both where"
-            " spark.sql.caseSensitive is true",
+            f"{table} has a column {twins[0]}, and the change or another column has that name too,"
+            " perhaps in another case: to Spark they are one",
+            "give the columns that you need with spark.read.schema(…)",
         )
     return columns
 
@@ -127,14 +121,9 @@ class TableChanged(Exception):
     """The table has a column that a stream's rows lack, or of another type."""
 
 
-def _columns(table: str, source: str) -> dict[str, str]:
-    with contextlib.closing(connect(source, "source", "data source")) as connection:
-        return read_columns(connection, parse_table(table))
-
-
 def schema(table: str, source: str) -> str:
     """Return the columns of a table's changes for Spark. Raises SettingError."""
-    columns = _columns(table, source)
+    columns = _columns(parse_table(table), source)
     own = [f"{name} {_written(kind)}" for name, kind in _OF_THE_CHANGE.items()]
     new = [f"{_quoted(name)} {_written(kind)}" for name, kind in columns.items()]
     old = ", ".join(f"{_quoted(name)}: {_written(kind)}" for name, kind in columns.items())
@@ -184,7 +173,7 @@ class TableRows:
         Asked after the position of a batch's end: the values of its changes are in its rows then,
         whatever DDL comes later. A column that was dropped is null from then on.
         """
-        now = _columns(str(self.table), source)
+        now = _columns(self.table, source)
         if new := [name for name, kind in now.items() if self.columns.get(name) != _arrow(kind)]:
             raise TableChanged(
                 f"{self.table} has {', '.join(new)}, which the stream began without, or with"

@@ -19,25 +19,11 @@ from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import LoaderError, MissingRight, SourceBehind, TableUnfit, combine
 from waltally.models import Model, needed_columns, source_tables
-from waltally.settings import jobs_schema
 from waltally.tables import Table, quoted
-from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import SnapshotTooOld
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import connect_replication
-
-
-def staging(target: TargetSession, settings: Settings) -> SlotPosition:
-    """Return the slot's row. Raises NotSetUp, MissingRight: the role is to create tables."""
-    position = target.position()
-    schema = jobs_schema(target.schema)
-    if target.ask("select has_schema_privilege(%s, 'create')", (schema,)) != [(True,)]:
-        raise MissingRight(
-            f"role {target.info.user} lacks the right create on schema {schema}",
-            f"run the {settings.work} with the role that ran `loader setup`",
-        )
-    return position
 
 
 def source(connection: Connection, target: TargetSession, position: SlotPosition) -> None:
@@ -61,31 +47,17 @@ def source(connection: Connection, target: TargetSession, position: SlotPosition
         raise finding
 
 
-def tables(connection: Connection, settings: Settings, models: Sequence[Model]) -> None:
+def tables(connection: Connection, models: Sequence[Model]) -> None:
     """Raise TableUnfit or MissingRight unless every needed column of the models can be read.
 
-    The findings on the tables are those of `loader setup`; all are raised together. They also say
-    how to count the other models.
+    The findings on the tables are those of `loader setup`; all are raised together.
     """
-    findings = {table: table_findings(connection, table, models) for table in source_tables(models)}
-    if not any(findings.values()):
-        return
-    others = [
-        model
-        for model in models
-        if not any(table_findings(connection, part.table, [model]) for part in model.tables)
-    ]
-    found = [finding for each in findings.values() for finding in each]
-    if others:
-        names = ", ".join(model.name for model in others)
-        flags = "".join(f" --model {model.name}" for model in others)
-        found.append(
-            TableUnfit(
-                f"because of that, the {settings.work} has not counted {names} either",
-                f"`spark-submit spark/{settings.work}.py{flags}`",
-            )
-        )
-    raise combine(found)
+    if found := [
+        finding
+        for table in source_tables(models)
+        for finding in table_findings(connection, table, models)
+    ]:
+        raise combine(found)
 
 
 def table_findings(
@@ -98,7 +70,7 @@ def table_findings(
     # Ranges are cut by ctid, which a grant on columns must include. Leaves are read by themselves.
     needed = [*needed_columns(models, table), "ctid"]
     leaves = ranges.leaves(connection, table)
-    foreign = [leaf.table for leaf in leaves if not leaf.has_addresses]
+    foreign = [leaf.table for leaf in leaves if leaf.is_foreign]
     if foreign:
         return [
             TableUnfit(
@@ -178,11 +150,9 @@ def timeline(here: Timeline, slot: SlotPosition) -> None:
     """
     if slot.timeline is None or here.shared_with(slot.timeline, slot.timeline_began_lsn) is None:
         return
-    ours = _described(slot.timeline, slot.timeline_began_lsn)
-    found = _described(here.number, here.began_at)
     raise SourceBehind(
-        f"the source is on {found}, and the loader follows {ours}: the source is a former primary,"
-        " or was promoted since",
+        f"the source is on timeline {here.number}, and the loader follows timeline {slot.timeline}:"
+        " the source is a former primary, or was promoted since",
         "name the present primary in LOADER_SOURCE_DSN and start `loader run`: it says whether"
         " the log goes on",
     )
@@ -193,8 +163,3 @@ def _of_server(reader: Connection) -> Timeline:
     with contextlib.closing(connect_replication(resolved(reader))) as replication:
         ((_, number, *_),) = replication.ask("IDENTIFY_SYSTEM")
         return read_history(number, lambda command: replication.ask(command)[0])
-
-
-def _described(number: int, began_at: int | None) -> str:
-    since = "" if began_at is None else f" since {lsn.show(began_at)}"
-    return f"timeline {number}{since}"

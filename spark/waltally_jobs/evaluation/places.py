@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from psycopg2 import errors
 
 from waltally.database import Connection, Target
-from waltally.errors import Interrupted, LoaderError
+from waltally.errors import LoaderError
 from waltally.models import Model, ModelTable
 from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import ranges
@@ -93,7 +93,7 @@ def _has_few_groups(work: Sessions, model: Model, part: ModelTable, leaves: Sequ
     """Return whether a range of the table has so few groups that the source should evaluate."""
     source = work.source
     leaf = max(leaves, key=lambda each: each.pages, default=None)
-    if leaf is None or not leaf.has_addresses or leaf.pages <= _FEW_PAGES:
+    if leaf is None or leaf.pages <= _FEW_PAGES:
         return True
     percent = min(100 * SAMPLED_PAGES / leaf.pages, 100)
     share = min(SAMPLED_PAGES / min(leaf.pages, ranges.PAGES_PER_GROUPED_RANGE), 1.0)
@@ -111,10 +111,7 @@ def _has_few_groups(work: Sessions, model: Model, part: ModelTable, leaves: Sequ
     except LoaderError as error:
         # A row that the query cannot take is found at the source; a lock that waits for the seed's
         # own would make the sample wait for ever.
-        is_locked = isinstance(error.__cause__, errors.LockNotAvailable)
-        if not isinstance(error.__cause__, ROW_AT_FAULT) and not (
-            isinstance(error, Interrupted) and is_locked
-        ):
+        if not isinstance(error.__cause__, (*ROW_AT_FAULT, errors.LockNotAvailable)):
             raise
         return True
     # How ANALYZE estimates distinct values: the Duj1 estimator of Haas and Stokes.

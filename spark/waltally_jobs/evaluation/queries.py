@@ -20,7 +20,7 @@ from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.connections import TargetSession, resolved
 from waltally_jobs.common.errors import spark_errors
 from waltally_jobs.common.session import Sessions
-from waltally_jobs.evaluation import copies, places, ranges
+from waltally_jobs.evaluation import places, ranges, tables
 from waltally_jobs.evaluation.snapshot import ExportedSnapshot, for_readers
 from waltally_jobs.evaluation.tasks import MAX_REJECTED, MOVED, Place, Range, evaluate, transfer
 
@@ -42,7 +42,7 @@ def count(
     moved = places.parts_to_move(work, models, exported)
     login = resolved(target)
     place = Place(exported.readers, exported.name, settings.timeout)
-    with copies.made(target, moved) as empty:
+    with tables.copies(target, moved) as empty:
         pieces = list(_ranges(work, models, exported, moved))
         reads = _evaluations(partial(evaluate, place, login, groups, is_frozen), pieces)
         size = ranges.pages_per_range(exported.found, settings.partitions)
@@ -60,7 +60,7 @@ def count(
         copied = [each for each in found if each["times"]]
         if copied:
             place = Place(for_readers(login))
-            pieces = [each for copy in empty for each in copies.ranges_of(target, copy, copied)]
+            pieces = [each for copy in empty for each in tables.ranges_of(target, copy, copied)]
             reads = _evaluations(partial(evaluate, place, login, groups, is_frozen), pieces)
             with spark_errors(settings.work):
                 found += arrow.collected(spark, reads, MOVED, "evaluating in the target")

@@ -86,7 +86,7 @@ class Leaf:
     table: Table
     pages: int = field(compare=False)
     rows: int = field(default=0, compare=False)
-    has_addresses: bool = True
+    is_foreign: bool = False
     identity: str = ""
     columns: str | None = None
 
@@ -131,13 +131,13 @@ def whole(
 def leaves(
     connection: Connection, table: Table, columns: Sequence[str] = (), sized: bool = True
 ) -> list[Leaf]:
-    """Return the tables that hold the rows. A foreign table has no row addresses to cut by.
+    """Return the tables that hold the rows.
 
     To ask for a size waits for whoever locks a table.
     """
     rows = connection.ask(_LEAVES, (table.quoted, sized, [*columns]))
     return [
-        Leaf(Table(schema, name), pages, rows, kind != "f", *definition)
+        Leaf(Table(schema, name), pages, rows, kind == "f", *definition)
         for schema, name, kind, pages, rows, *definition in rows
     ]
 
@@ -148,7 +148,7 @@ def cut(leaf: Leaf, pages_per_range: int) -> list[str]:
     A whole leaf is cheaper to read without addresses: then a large one stays out of the server's
     shared buffers.
     """
-    if not leaf.has_addresses or leaf.pages <= pages_per_range:
+    if leaf.pages <= pages_per_range:
         return ["true"]
     starts = range(0, max(leaf.pages, 1), pages_per_range)
     return [

@@ -23,7 +23,7 @@ from waltally.tables import Table
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect, resolved
 from waltally_jobs.common.errors import BeginAgain, SnapshotBlocked, SnapshotLost
-from waltally_jobs.common.progress import print_status
+from waltally_jobs.common.progress import polls, print_status
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.giving_way import Watch, watching
 
@@ -98,8 +98,7 @@ def unfinished(imported: Visibility, live: Visibility) -> list[int]:
     return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]
 
 
-_POLL_SECONDS = 0.1
-_NOTIFY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,6 @@ class ExportedSnapshot:
 
     position: int
     name: str
-    conninfo: str = field(repr=False)
     readers: str = field(repr=False)
     found: Leaves
     monitor: Connection
@@ -176,7 +174,7 @@ def export(
                     readers = make_conninfo(for_readers(conninfo), application_name=slot)
                     pid = holder.info.backend_pid
                     yield ExportedSnapshot(
-                        *(position, name, conninfo, readers, found, monitor, pid),
+                        *(position, name, readers, found, monitor, pid),
                         *(settings.work, watch),
                     )
                     return
@@ -214,7 +212,7 @@ def _sized(
                     "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
                 ) from None
         importer.ask("rollback to savepoint sizes")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
 
 
 def connect_replication(conninfo: str) -> Connection:
@@ -237,24 +235,23 @@ def open_slot(
     session's next command, so the session must not run one.
     """
     command = f"CREATE_REPLICATION_SLOT {slot} TEMPORARY LOGICAL wal2json (SNAPSHOT 'export')"
-    notified = time.monotonic()
+
+    def overdue() -> SnapshotBlocked:
+        writers = _writers(monitor)
+        return SnapshotBlocked(
+            f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for every"
+            f" transaction that is writing, {slot_admin.describe_writers(writers)}",
+            "let them end or end them, or raise --timeout" + slot_admin.ends_of_prepared(writers),
+        )
+
     with futures.ThreadPoolExecutor(1) as pool:
         creation = pool.submit(holder.ask, command)
         try:
-            while not futures.wait([creation], _POLL_SECONDS).done:
-                now = time.monotonic()
-                if now > deadline:
-                    writers = _writers(monitor)
-                    raise SnapshotBlocked(
-                        f"the snapshot was not ready within {settings.timeout:.0f} s: it waits for"
-                        " every transaction that is writing,"
-                        f" {slot_admin.describe_writers(writers)}",
-                        "let them end or end them, or raise --timeout"
-                        + slot_admin.ends_of_prepared(writers),
-                    )
-                if now > notified + _NOTIFY_SECONDS:
-                    notified = now
-                    print_waiting("writers", _writers(monitor))
+            for _ in polls(
+                deadline, overdue, lambda: print_waiting("writers", _writers(monitor)), pause=0.01
+            ):
+                if creation.done():
+                    break
         finally:
             # Else the thread waits until the server ends the command.
             if not creation.done():
@@ -275,19 +272,22 @@ def wait_until_safe(
 ) -> None:
     """Wait until every transaction that the snapshot takes for finished has ended."""
     shown = current_snapshot(importer)
-    notified = time.monotonic()
-    while running := unfinished(shown, current_snapshot(monitor)):
-        now = time.monotonic()
-        if now > deadline:
-            raise SnapshotBlocked(
-                f"a transaction has not ended its commit within {timeout:.0f} s,"
-                f" {slot_admin.describe_writers(_writers(monitor, running))}",
-                "see what its commit waits for, for instance a synchronous standby",
-            )
-        if now > notified + _NOTIFY_SECONDS:
-            notified = now
-            print_waiting("commits to end", _writers(monitor, running))
-        time.sleep(_POLL_SECONDS)
+    running: list[int] = []
+
+    def overdue() -> SnapshotBlocked:
+        return SnapshotBlocked(
+            f"a transaction has not ended its commit within {timeout:.0f} s,"
+            f" {slot_admin.describe_writers(_writers(monitor, running))}",
+            "see what its commit waits for, for instance a synchronous standby",
+        )
+
+    def say() -> None:
+        print_waiting("commits to end", _writers(monitor, running))
+
+    for _ in polls(deadline, overdue, say):
+        running = unfinished(shown, current_snapshot(monitor))
+        if not running:
+            return
 
 
 def print_waiting(what: str, writers: slot_admin.Writers) -> None:

@@ -17,7 +17,7 @@ from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, SlotSettings, parse_conninfo
 from waltally.tables import parse_table
 from waltally_jobs.common import session
-from waltally_jobs.common.command import DEFAULT_TIMEOUT, STOPS, Job, MaxChanges, Once, Stop
+from waltally_jobs.common.command import STOPS, Job, MaxChanges, Once, Stop
 from waltally_jobs.common.errors import TABLE_CHANGED, spark_errors
 from waltally_jobs.common.progress import print_status
 
@@ -33,7 +33,6 @@ class HistorySettings(SlotSettings):
     checkpoint: str = ""
     interval: float | None = None
     max_changes: int = 1_000_000
-    timeout: float = DEFAULT_TIMEOUT
 
     def options(self) -> dict[str, str]:
         """Return the options of the format `waltally`."""
@@ -59,7 +58,7 @@ def write(settings: HistorySettings, stop: Stop | None = None) -> None:
     Where the table has other columns now, the stream begins again with them.
     """
     stop = stop or Stop()
-    with session.running("history", settings.timeout) as spark, spark_errors("history"):
+    with session.running("history") as spark, spark_errors("history"):
         import waltally_source  # registers the format in the session that is there now
 
         waltally_source.register(spark)
@@ -118,14 +117,11 @@ def run(
         float, typer.Option(min=0.1, help="Seconds from one batch to the next.")
     ] = 10.0,
     max_changes: MaxChanges = HistorySettings.max_changes,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for an executor.")] = (
-        DEFAULT_TIMEOUT
-    ),
 ) -> None:
     """Stream a table's changes, each once, as typed rows with the old row beside them.
 
     For instance: spark-submit spark/history.py --table public.orders --to s3a://lake/orders
     """
     where = (target or source, slot, schema, source)
-    pace = (None if once else interval, max_changes, timeout)
+    pace = (None if once else interval, max_changes)
     write(HistorySettings(*where, table, to, format_, checkpoint, *pace), Stop(*STOPS))

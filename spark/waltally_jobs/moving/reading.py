@@ -1,7 +1,7 @@
 """Reads changes for models, from the log, and writes them where they are added.
 
-Executors import it, and the driver runs the same functions where rows are few. A task reads and
-makes changes in one function, so that no payload goes through Spark.
+Executors import it. A task reads and makes changes in one function, so that no payload goes through
+Spark.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from waltally.models import Model
 from waltally.tables import Table
 from waltally_jobs.common import arrow
-from waltally_jobs.common.arrow import Read, Start
+from waltally_jobs.common.arrow import Read
 from waltally_jobs.common.messages import Position
 from waltally_jobs.moving.changes import SCHEMA, Collapsing
 
@@ -40,10 +41,10 @@ class Place:
 
 
 def changes_of(
-    reads: Sequence[Read], models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position]
-) -> list[Read]:
-    """Return what reads the changes of each range of messages, of SCHEMA, for these models."""
-    return [partial(_changes, read, tuple(models), dict(truncates)) for read in reads]
+    read: Read, models: Sequence[tuple[int, Model]], truncates: Mapping[Table, Position]
+) -> Read:
+    """Return what reads the changes of a range of messages, of SCHEMA, for these models."""
+    return partial(_changes, read, models, truncates)
 
 
 def _changes(
@@ -62,20 +63,15 @@ def _rows_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, str | None, byte
     return zip(*(each.to_pylist() for each in columns), strict=True)
 
 
-def move(start: Start | None, reads: Sequence[Read], place: Place) -> list[list[tuple[int, int]]]:
+def move(spark: SparkSession, reads: Sequence[Read], place: Place) -> list[list[tuple[int, int]]]:
     """Write what the reads give; return by model the attempts that count, and their numbers.
 
-    Without `start` this process reads. A task writes what it has read, so that no change goes
-    through Spark's own memory. Raises what `spark_errors` makes a sentence of.
+    A task writes what it has read, so that no change goes through Spark's own memory. Raises what
+    `spark_errors` makes a sentence of.
     """
     writes = [partial(_write, place, read) for read in reads]
-    if start is None:
-        batches = itertools.chain.from_iterable(write() for write in writes)
-        written = [row for batch in batches for row in batch.to_pylist()]
-    else:
-        written = arrow.collected(start(), writes, WRITTEN, "applying changes")
     found: list[list[tuple[int, int]]] = [[] for _ in place.models]
-    for row in written:
+    for row in arrow.collected(spark, writes, WRITTEN, "applying changes"):
         found[row["model"]].append((row["attempt"], row["row_count"]))
     return found
 
@@ -86,7 +82,7 @@ def _write(place: Place, read: Read) -> Iterator[pa.RecordBatch]:
     for first in remaining:
         counts: Counter[int] = Counter()
         rows = _slice(place, first, remaining, counts)
-        (attempt,) = arrow.written(arrow.append(place.conninfo, place.table, rows))
+        attempt = arrow.append(place.conninfo, place.table, rows)
         columns = arrow.schema(WRITTEN)
         yield arrow.batch_of(columns, [(model, attempt, count) for model, count in counts.items()])
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from loader.staging.records import builder
 from loader.staging.target_state import apply
@@ -31,15 +30,13 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Purged:
-    """What became of a model's archived deletes: how many rows and groups; None: not known.
+    """A model's archived deletes in its baseline: of how many rows and groups they are.
 
-    `first`: it is the first baseline, which adds none. `gap_lsn`: deletes from there on, up to
-    where the change log is whole, were never applied.
+    `gap_lsn`: deletes from there on, up to where the change log is whole, were never applied.
     """
 
-    outcome: Literal["kept", "forgotten", "first"]
-    rows: int | None = 0
-    groups: int | None = 0
+    rows: int = 0
+    groups: int = 0
     gap_lsn: int | None = None
 
 
@@ -142,7 +139,7 @@ def settle(
     baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """
     if all(not part.ignores_deletes for part in model.tables):
-        return Purged("kept")
+        return Purged()
     target.ask(
         f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
         (str(model.relation),),
@@ -150,20 +147,17 @@ def settle(
     archived = target.table("archived_delete")
     before = of_model(target, model, position)
     known_lsn = find(target, model)
-    if known_lsn is None:
-        gone = target.ask(f"delete {before} returning 1")
-        return Purged("first", None, None) if gone else Purged("kept")
-    if not settings.forget_purged and gap_lsn is None and known_lsn < position:
+    if known_lsn is None or settings.forget_purged:
+        target.ask(f"delete {before}")
+        return Purged()
+    if gap_lsn is None and known_lsn < position:
         raise CountingFailed(
             f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
         )
     ((rows, groups),) = target.ask(
-        f"select coalesce(sum({_row_count(model)}), 0)::bigint,"
+        f"select coalesce(sum(measures[{(model.counting_place or 0) + 1}]), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"
     )
-    if settings.forget_purged:
-        target.ask(f"delete {before}")
-        return Purged("forgotten", rows, groups)
     total = summed(model, "sum(measures[{}])")
     target.ask(
         f"with gone as (delete {before} returning *)"
@@ -171,7 +165,7 @@ def settle(
         f" select slot_name, model_name, part, max(commit_lsn), dimensions, {total}"
         " from gone group by slot_name, model_name, part, dimensions"
     )
-    return Purged("kept", rows, groups, gap_lsn)
+    return Purged(rows, groups, gap_lsn)
 
 
 def of_model(target: TargetSession, model: Model, position: int) -> str:
@@ -182,12 +176,6 @@ def of_model(target: TargetSession, model: Model, position: int) -> str:
         f" and model_name = {literal(str(model.relation))}"
         f" and commit_lsn < {literal(lsn.show(position))}"
     )
-
-
-def _row_count(model: Model) -> str:
-    """Return SQL: how many rows a row of archived_delete stands for; 0 where nothing counts."""
-    place = model.counting_place
-    return "0" if place is None else f"measures[{place + 1}]"
 
 
 def summed(model: Model, term: str) -> str:

@@ -45,7 +45,7 @@ def seed(settings: Settings) -> Summary:
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(contextlib.closing(connect_target(settings)))
-        slot = checks.staging(target, settings)
+        slot = target.position()
         models = target.registered_models(settings.models)
         counted = from_tables(stack, target, settings, slot, models)
         stored = store.replace(target, settings, models, counted)
@@ -83,7 +83,7 @@ def from_tables(
     """Count the tables at the source; write the groups."""
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
     checks.source(source, target, slot)
-    checks.tables(source, settings, models)
+    checks.tables(source, models)
     remembering = archived.remembering(target, settings, models)
     archived.none_went_unseen(target, remembering)
     if archived.needs_changes(target, remembering):
@@ -110,7 +110,7 @@ def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.
     source, target = work.source, work.target
     with contextlib.ExitStack() as stack:
         exported = stack.enter_context(snapshot.export(work.settings, models, source))
-        found = store.Counted(exported.position, read_current(source, models))
+        identities = read_current(source, models)
         checks.not_older(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
@@ -118,8 +118,7 @@ def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         written = queries.count(work, models, exported, target.incoming, stack.close)
     queries.refuse_many(queries.rejected(target, target.incoming, written), models)
-    store.keep(target, written)
-    return replace(found, written=written)
+    return store.Counted(exported.position, identities, written=written)
 
 
 app = Job("The previous seed, if any, is intact.")

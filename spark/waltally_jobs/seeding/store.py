@@ -8,19 +8,17 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from psycopg2 import DataError, IntegrityError
-
 from loader.source import table_identity
 from loader.source.table_identity import TableIdentities
 from loader.staging.records import SlotPosition
 from waltally import locks, lsn
-from waltally.errors import LoaderError, SettingError
+from waltally.errors import SettingError
 from waltally.models import Model
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
 from waltally_jobs.common.progress import print_status
-from waltally_jobs.evaluation import checks, evaluating
+from waltally_jobs.evaluation import checks, tables
 from waltally_jobs.seeding import archived
 from waltally_jobs.seeding.archived import Purged, summed
 
@@ -37,9 +35,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class StoredBaseline:
-    """A model's stored baseline; `tables` has by part the (rows, groups) that were counted."""
+    """A model's stored baseline: how many rows were counted, and groups of each of its tables."""
 
-    tables: dict[str, tuple[int, int]]
+    rows: int
+    groups: int
     rejections: list[Rejection]
     purged: Purged
 
@@ -79,7 +78,7 @@ def acquire_seed_lock(
     for model in models:
         # model_state says that a seed is counting it, and asks for no other one.
         locks.hold(target, "seeding", target.slot, str(model.relation))
-    with evaluating.made(target, [evaluating.GROUPS]) as (target.incoming,):
+    with tables.made(target, [tables.GROUPS]) as (target.incoming,):
         # Rows of no group are few among millions of groups.
         index = f"create index on {target.incoming.quoted} (model, reason)"
         target.ask(f"{index} where reason is not null")
@@ -112,46 +111,30 @@ def replace(
     Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
     meanwhile.
     """
-    try:
-        with target.transaction():
-            slot = checks.staging(target, settings)
-            before = counted.slot or slot
-            origins = {(each.system_identifier, each.source_database) for each in (before, slot)}
-            if len(origins) > 1:
-                raise CountingFailed(
-                    "`loader setup` made the slot at another database while the"
-                    f" {settings.work} was counting",
-                    f"run the {settings.work} again",
-                )
-            if before.timeline not in (None, slot.timeline):
-                raise CountingFailed(
-                    "the loader went over to a server that was promoted while the"
-                    f" {settings.work} was counting",
-                    f"run the {settings.work} again",
-                )
-            refuse_changed(target, settings, models)
-            # Again: the log may have been pruned meanwhile; from here on none can. A table whose
-            # log has begun anew keeps no other model from its baseline: model_state says who waits.
-            target.ask_staging("lock table {}.change_log in access share mode")
-            checks.not_older(target, models, counted.snapshot_lsn, but_for="table")
-            # A task that Spark has given up may have committed since. From here on none can.
-            target.ask(f"lock table {target.incoming.quoted} in share mode")
-            keep(target, counted.written)
-            return {
-                model.name: _replace_one(target, settings, model, counted, slot.system_identifier)
-                for model in models
-            }
-    except LoaderError as error:
-        cause = error.__cause__
-        if not isinstance(cause, DataError | IntegrityError):
-            raise
-        raise CountingFailed(
-            f"the counts could not be stored: {str(cause).splitlines()[0]}",
-            f"run the {settings.work} again",
-        ) from None
+    with target.transaction():
+        slot = target.position()
+        before = counted.slot or slot
+        origins = {(each.system_identifier, each.source_database) for each in (before, slot)}
+        if len(origins) > 1 or before.timeline not in (None, slot.timeline):
+            raise CountingFailed(
+                "the loader went over to another server while the seed was counting",
+                "run the seed again",
+            )
+        refuse_changed(target, models)
+        # Again: the log may have been pruned meanwhile; from here on none can. A table whose
+        # log has begun anew keeps no other model from its baseline: model_state says who waits.
+        target.ask_staging("lock table {}.change_log in access share mode")
+        checks.not_older(target, models, counted.snapshot_lsn, but_for="table")
+        # A task that Spark has given up may have committed since. From here on none can.
+        target.ask(f"lock table {target.incoming.quoted} in share mode")
+        keep(target, counted.written)
+        return {
+            model.name: _replace_one(target, settings, model, counted, slot.system_identifier)
+            for model in models
+        }
 
 
-def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
+def refuse_changed(target: TargetSession, models: Sequence[Model]) -> None:
     """Raise CountingFailed where a declaration is another one now; keep the others from changing.
 
     A baseline that was counted by another declaration would leave its model waiting for a new one.
@@ -171,8 +154,8 @@ def refuse_changed(target: TargetSession, settings: Settings, models: Sequence[M
     changed = [model.name for model in models if declared.get(model.name) != model]
     if changed:
         raise CountingFailed(
-            f"dbt changed the query of {', '.join(changed)} while the {settings.work} was counting",
-            f"run the {settings.work} again",
+            f"dbt changed the query of {', '.join(changed)} while the seed was counting",
+            "run the seed again",
         )
 
 
@@ -187,15 +170,14 @@ def _replace_one(
     purged = archived.settle(target, settings, model, position, counted.gaps.get(model.name))
     counted_rows = f"{incoming} where model = %(model)s and reason is null"
     totals = target.ask(
-        "select part, sum(row_count)::bigint, count(*), min(attempt) = max(attempt)"
+        "select sum(row_count)::bigint, count(*), min(attempt) = max(attempt)"
         f" from {counted_rows} group by part",
         {"model": model.name},
     )
     counts = f"select part, dimensions, sums from {counted_rows}"
-    has_purges = purged.outcome == "kept" and bool(purged.groups)
     # One query gives a part's group once, and to add up two million of them takes 20 s.
-    is_added_up = has_purges or not all(is_of_one_query for *_, is_of_one_query in totals)
-    if has_purges:
+    is_added_up = bool(purged.groups) or not all(is_of_one_query for *_, is_of_one_query in totals)
+    if purged.groups:
         purges = archived.of_model(target, model, position)
         counts += f" union all select part, dimensions, measures::text[] {purges}"
     elif not is_added_up:
@@ -234,10 +216,8 @@ def _replace_one(
             None if known is None else json.dumps(table_identity.of_model(known, model)),
         ),
     )
-    found = {name: (rows, count) for name, rows, count, _ in totals}
-    return StoredBaseline(
-        {part.name: found.get(part.name, (0, 0)) for part in model.tables}, rejections, purged
-    )
+    rows, counts_ = sum(row[0] for row in totals), sum(row[1] for row in totals)
+    return StoredBaseline(rows, counts_, rejections, purged)
 
 
 def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:

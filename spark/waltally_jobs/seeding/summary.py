@@ -11,13 +11,13 @@ from loader.staging.records import ModelState, say_states
 from waltally import lsn
 from waltally.models import Model
 from waltally.units import plural
-from waltally_jobs.seeding.archived import FORGET, Purged
+from waltally_jobs.seeding.archived import FORGET
 from waltally_jobs.seeding.store import StoredBaseline
 
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """What is stored of one model: rows and groups of all its tables, and its state then."""
+    """What is stored of one model, and its state then."""
 
     model: Model
     stored: StoredBaseline
@@ -26,44 +26,36 @@ class ModelSummary:
     @property
     def notes(self) -> list[str]:
         """What a person should know of its purged rows."""
-        return purged_notes(self.model, self.stored.purged)
-
-    @property
-    def rows(self) -> int:
-        """The counted rows."""
-        return sum(rows for rows, _ in self.stored.tables.values())
-
-    @property
-    def groups(self) -> int:
-        """The groups of the parts; one that several parts have counts several times."""
-        return sum(groups for _, groups in self.stored.tables.values())
+        purged = self.stored.purged
+        tables = ", ".join(str(part.table) for part in self.model.tables if part.ignores_deletes)
+        notes = []
+        if purged.groups:
+            notes.append(
+                f"still counted: {plural(purged.rows, 'row')} in"
+                f" {plural(purged.groups, 'group')} purged from {tables}; {FORGET}"
+            )
+        if purged.gap_lsn is not None:
+            notes.append(
+                f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the model"
+                f" was: rows that were purged from {tables} between there and the log are not"
+                " counted"
+            )
+        return notes
 
     def as_json(self) -> dict[str, Any]:
         """Return what --json prints of the model."""
         return {
-            "rows": self.rows,
-            "groups": self.groups,
-            "tables": {
-                part.name: {
-                    "table": str(part.table),
-                    "rows": self.stored.tables[part.name][0],
-                    "groups": self.stored.tables[part.name][1],
-                }
-                for part in self.model.tables
-            },
+            "rows": self.stored.rows,
+            "groups": self.stored.groups,
             "rejections": [asdict(each) for each in self.stored.rejections],
-            "purged": {
-                "outcome": self.stored.purged.outcome,
-                "rows": self.stored.purged.rows,
-                "groups": self.stored.purged.groups,
-            },
             "notes": self.notes,
         }
 
     def lines(self) -> Iterator[str]:
         """Yield what a person reads."""
         tables = {part.name: part.table for part in self.model.tables}
-        yield f"{self.model.name}: {plural(self.rows, 'row')} in {plural(self.groups, 'group')}"
+        counted = f"{plural(self.stored.rows, 'row')} in {plural(self.stored.groups, 'group')}"
+        yield f"{self.model.name}: {counted}"
         for each in self.stored.rejections:
             yield (
                 f"  {plural(each.row_count, 'row')} of {tables[each.part]} cannot be counted:"
@@ -100,25 +92,3 @@ class Summary:
             yield from each.lines()
         for _, clause, remedy in say_states(each.state for each in self.models):
             yield f"{clause}; {remedy}" if remedy else clause
-
-
-def purged_notes(model: Model, purged: Purged) -> list[str]:
-    """Return what a person should know of the purged rows."""
-    tables = ", ".join(str(part.table) for part in model.tables if part.ignores_deletes)
-    if purged.outcome == "first":
-        return [
-            f"rows that were deleted from {tables} before this baseline are not added: no baseline"
-            " of this declaration had counted them"
-        ]
-    notes = []
-    if purged.groups:
-        what = f"{plural(purged.rows, 'row')} in " if purged.rows else ""
-        found = f"{what}{plural(purged.groups, 'group')} purged from {tables}"
-        is_kept = purged.outcome == "kept"
-        notes.append(f"still counted: {found}; {FORGET}" if is_kept else f"forgotten: {found}")
-    if purged.gap_lsn is not None:
-        notes.append(
-            f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the model was:"
-            f" rows that were purged from {tables} between there and the log are not counted"
-        )
-    return notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from waltally import locks, lsn
 from waltally.database import Connection
@@ -11,10 +11,9 @@ from waltally.models import Model
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete
-from waltally_jobs.common.progress import print_status
+from waltally_jobs.common.progress import polls, print_status
 
-_POLL_SECONDS = 0.02
-_NOTIFY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.02
 _FOLLOWER_SECONDS = 6.0
 """Longer than a loader needs to follow again after it has lost its connection: 5 s."""
 _MESSAGE_BYTES = 2048
@@ -48,27 +47,25 @@ def require_follower(
     A loader between two attempts to connect cannot be told from none, so this says at once who is
     missing, and waits for the next attempt. `otherwise` is another remedy for the error to name.
     """
-    if is_followed(target):
-        return
-    print_status(
-        f"nobody follows the slot {target.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
-        " `loader run` that connects again"
-    )
-    deadline = time.monotonic() + _FOLLOWER_SECONDS
-    while not is_followed(target):
-        if time.monotonic() > deadline:
-            raise not_followed(settings, otherwise)
-        time.sleep(_POLL_SECONDS)
-
-
-def not_followed(settings: Settings, otherwise: str | None = None) -> AuditIncomplete:
-    """Return the error of a slot that nobody follows."""
     work = settings.work
-    return AuditIncomplete(
-        f"nobody follows the slot {settings.slot}, so the change log does not grow to where the"
-        f" {work} counts",
-        f"start `loader run`, then run the {work} again" + (f"; {otherwise}" if otherwise else ""),
-    )
+
+    def overdue() -> AuditIncomplete:
+        return AuditIncomplete(
+            f"nobody follows the slot {settings.slot}, so the change log does not grow to where the"
+            f" {work} counts",
+            f"start `loader run`, then run the {work} again"
+            + (f"; {otherwise}" if otherwise else ""),
+        )
+
+    def say() -> None:
+        print_status(
+            f"nobody follows the slot {target.slot}: waiting {_FOLLOWER_SECONDS:.0f} s for a"
+            " `loader run` that connects again"
+        )
+
+    for _ in polls(time.monotonic() + _FOLLOWER_SECONDS, overdue, say, 0, _PAUSE_SECONDS):
+        if is_followed(target):
+            return
 
 
 def wait_for_position(target: TargetSession, settings: Settings, position: int) -> None:
@@ -79,22 +76,22 @@ def wait_for_position(target: TargetSession, settings: Settings, position: int) 
     Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
     the slot.
     """
-    wait = _Wait(settings)
-    followed = time.monotonic()
+    reached = 0
+
+    def behind() -> str:
+        return (
+            f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
+            f" {lsn.show(position)}"
+        )
+
     with target.transaction():
         lock = f"{target.table('lock_key')}('wait', %s)"
         target.ask(f"select pg_advisory_xact_lock_shared({lock})", (target.slot,))
-        while (reached := target.position().position_lsn) < position:
-            now = time.monotonic()
-            if is_followed(target):
-                followed = now
-            elif now - followed > _FOLLOWER_SECONDS:
-                raise not_followed(settings)
-            behind = (
-                f"the loader is at {lsn.show(reached)}, {position - reached:,} bytes of WAL before"
-                f" {lsn.show(position)}"
-            )
-            wait.once_more(behind, "that `loader run` gets on", f"waiting: {behind}")
+        for _ in _waits(settings, behind, "that `loader run` gets on"):
+            reached = target.position().position_lsn
+            if reached >= position:
+                return
+            require_follower(target, settings)
 
 
 def wait_until_followed(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
@@ -105,36 +102,28 @@ def wait_until_followed(target: TargetSession, settings: Settings, models: Seque
     the source.
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
-    wait = _Wait(settings)
-    while missing := target.unfollowed(models):
-        if not is_followed(target):
+    missing: list[str] = []
+
+    def lacking() -> str:
+        return f"the log does not hold {', '.join(missing)} yet"
+
+    for _ in _waits(settings, lacking, "what the loader waits for"):
+        missing = target.unfollowed(models)
+        if not missing or not is_followed(target):
             return
-        names = ", ".join(missing)
-        wait.once_more(
-            f"the log does not hold {names} yet; is it running?",
-            "what the loader waits for",
-            f"waiting until the loader follows {names}",
+
+
+def _waits(settings: Settings, lacking: Callable[[], str], see: str) -> Iterator[None]:
+    """Yield for `settings.timeout` seconds, and say what is lacking. Raises AuditIncomplete."""
+
+    def overdue() -> AuditIncomplete:
+        return AuditIncomplete(
+            f"after {settings.timeout:.0f} s {lacking()}",
+            f"see with `loader status` {see}, then run the {settings.work} again; a larger"
+            " --timeout waits longer",
         )
 
+    def say() -> None:
+        print_status(f"waiting: {lacking()}")
 
-class _Wait:
-    """A wait for the loader, `settings.timeout` seconds at most, that is said every ten."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._begun = time.monotonic()
-        self._notified = 0.0
-
-    def once_more(self, lacking: str, see: str, said: str) -> None:
-        """Sleep shortly. Raises AuditIncomplete, with what is lacking, where the time is over."""
-        settings, now = self._settings, time.monotonic()
-        if now - self._begun > settings.timeout:
-            raise AuditIncomplete(
-                f"after {settings.timeout:.0f} s {lacking}",
-                f"see with `loader status` {see}, then run the {settings.work} again; a larger"
-                " --timeout waits longer",
-            )
-        if now - self._notified > _NOTIFY_SECONDS:
-            self._notified = now
-            print_status(said)
-        time.sleep(_POLL_SECONDS)
+    return polls(time.monotonic() + settings.timeout, overdue, say, 0, _PAUSE_SECONDS)

@@ -13,7 +13,6 @@ from loader.staging.target_state import Part, apply
 from waltally import lsn
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
-from waltally_jobs.common.compared import Rejected
 from waltally_jobs.common.connections import TargetSession
 
 _PAUSE_SECONDS = 0.005
@@ -24,22 +23,16 @@ _PAUSE_SECONDS = 0.005
 class Built:
     """The model as it was at `position`: every change with a commit LSN below it is applied.
 
-    It was built on the baseline at `baseline_lsn`, None where on none. The change log begins at
-    `log_start`. `snapshot` is the name of one in which it is read.
+    It was built on the baseline at `baseline_lsn`, None where on none. `rejected_count` changes
+    could not be counted, the first at `rejected_lsn`.
     """
 
     model: Model
     position: int
-    log_start: int
     baseline_lsn: int | None
-    snapshot: str
     counted: TableIdentities
-    rejected: Rejected
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its baseline and the changes since then are stored, so that it can be rebuilt."""
-        return self.baseline_lsn is not None and self.log_start <= self.baseline_lsn
+    rejected_count: int
+    rejected_lsn: int | None
 
 
 def emptied_parts(
@@ -71,31 +64,29 @@ def is_gap(target: TargetSession, model: Model, position: int) -> bool:
     return any(position < at for at, kind, *_ in limits if kind != "baseline")
 
 
-def read(target: TargetSession, model: Model, snapshot: str) -> Built:
-    """Return a model as the session sees it, in the transaction that exported the snapshot.
+def read(target: TargetSession, model: Model) -> Built:
+    """Return a model as the session sees it.
 
     Raises NotSetUp or BuildFailed where it does not follow the change log.
     """
-    registered = target.position()
     position = applied_lsn(target, model)
-    baseline_lsn, identities = counted(target, model)
-    rejected = _rejected(target, model)
-    return Built(
-        model, position, registered.start_lsn, baseline_lsn, snapshot, identities, rejected
-    )
+    return Built(model, position, *counted(target, model), *_rejected(target, model))
 
 
-def _rejected(target: TargetSession, model: Model) -> Rejected:
-    """Return the rejected changes; none where the model rejected_changes was never built."""
+def _rejected(target: TargetSession, model: Model) -> tuple[int, int | None]:
+    """Return how many changes were rejected, and where the first one is.
+
+    None where the model rejected_changes was never built.
+    """
     listed = Table(model.relation.schema, "rejected_changes").quoted
     if target.ask("select to_regclass(%s)", (listed,)) == [(None,)]:
-        return Rejected(0, None)
+        return 0, None
     # No parameters: beside them a % in the schema's name would be one too.
     mine = f"slot_name = {literal(target.slot)} and model_name = {literal(str(model.relation))}"
     ((count, first),) = target.ask(
         f"select count(*), min(commit_lsn)::text from {listed} where {mine}"
     )
-    return Rejected(count, None if first is None else lsn.parse(first))
+    return count, None if first is None else lsn.parse(first)
 
 
 def read_state(target: TargetSession, model: Model) -> ModelState:
