@@ -4,45 +4,18 @@
 create or replace function cdc.follow_columns(nodes cdc.tree_node[])
 returns table (variable text, relation oid, column_number integer)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
-    with recursive followed as (
-        select
-            node.path as variable,
-            node.path,
-            null::oid as relation,
-            null::integer as column_number
-        from unnest(nodes) as node
-        where node.type = 'VAR'
+    with recursive known as materialized (
+        select path, is_outer, relation, column_number, regexp_replace(target, '(\.targetList\.[0-9]+)$', '\1.expr') as target
+        from cdc.read_variables(nodes)
+    ),
+
+    followed as (
+        select known.path as variable, known.relation, known.column_number, known.target from known
         union all
-        select
-            followed.variable,
-            case entry.fields ->> 'rtekind'
-                when '1' then entry.path || '.subquery.targetList.' || (variable.fields ->> 'varattno') || '.expr'
-                when '2' then entry.path || '.joinaliasvars.' || (variable.fields ->> 'varattno')
-                when '6' then (
-                    select named.path || '.ctequery.targetList.' || (variable.fields ->> 'varattno') || '.expr'
-                    from unnest(nodes) as named
-                    where
-                        named.type = 'COMMONTABLEEXPR'
-                        and named.fields ->> 'ctename' = entry.fields ->> 'ctename'
-                        and named.parent = entry.queries[cardinality(entry.queries) - (entry.fields ->> 'ctelevelsup')::integer]
-                )
-            end,
-            (entry.fields ->> 'relid')::oid,
-            (variable.fields ->> 'varattno')::integer
+        select followed.variable, known.relation, known.column_number, known.target
         from followed
-        inner join unnest(nodes) as variable
-            on
-                variable.path = followed.path
-                and variable.type = 'VAR'
-                and (variable.path = followed.variable or variable.fields ->> 'varlevelsup' = '0')
-        inner join unnest(nodes) as entry
-            on
-                entry.type = 'RANGETBLENTRY'
-                and entry.path = variable.queries[cardinality(variable.queries) - (variable.fields ->> 'varlevelsup')::integer]
-                    || '.rtable.' || (variable.fields ->> 'varno')
+        inner join known on known.path = followed.target and not known.is_outer
     )
 
-    select followed.variable, followed.relation, followed.column_number
-    from followed
-    where followed.relation <> 0 and followed.path is null
+    select followed.variable, followed.relation, followed.column_number from followed where followed.relation <> 0
 $$;

@@ -3,48 +3,9 @@
 create or replace function cdc.read_columns(nodes cdc.tree_node[])
 returns table (relation oid, column_number integer, is_needed boolean)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
-    with recursive variables as (
-        select distinct
-            node.container,
-            node.queries[cardinality(node.queries) - (node.fields ->> 'varlevelsup')::integer] as query,
-            (node.fields ->> 'varno')::integer as table_no,
-            (node.fields ->> 'varattno')::integer as column_no
-        from unnest(nodes) as node
-        where node.type = 'VAR'
-    ),
-
-    entries as (
-        select
-            node.parent as query,
-            substring(node.path from '[0-9]+$')::integer as table_no,
-            node.path,
-            node.queries,
-            node.fields
-        from unnest(nodes) as node
-        where node.type = 'RANGETBLENTRY'
-    ),
-
     -- What a variable stands for: a column of a table, or another container.
-    reads as (
-        select
-            variables.container,
-            (entries.fields ->> 'relid')::oid as relation,
-            variables.column_no,
-            case entries.fields ->> 'rtekind'
-                when '1' then entries.path || '.subquery.targetList.' || variables.column_no::text
-                when '2' then entries.path || '.joinaliasvars.' || variables.column_no::text
-                when '6' then named.path || '.ctequery.targetList.' || variables.column_no::text
-                else entries.path || '.groupexprs.' || variables.column_no::text
-            end as target
-        from variables
-        inner join entries on entries.query = variables.query and entries.table_no = variables.table_no
-        left join unnest(nodes) as named
-            on
-                named.type = 'COMMONTABLEEXPR'
-                and named.fields ->> 'ctename' = entries.fields ->> 'ctename'
-                and named.parent = entries.queries[
-                    cardinality(entries.queries) - (entries.fields ->> 'ctelevelsup')::integer
-                ]
+    with recursive reads as (
+        select distinct container, relation, column_number, target from cdc.read_variables(nodes)
         union all
         -- A column of a UNION is that column of each arm.
         select
@@ -53,7 +14,7 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
             null,
             arm.path || '.subquery.targetList.' || substring(entry.path from '[0-9]+$')
         from unnest(nodes) as entry
-        inner join entries as arm on arm.query = entry.parent and arm.fields ->> 'rtekind' = '1'
+        inner join unnest(nodes) as arm on arm.parent = entry.parent and arm.type = 'RANGETBLENTRY' and arm.fields ->> 'rtekind' = '1'
         where
             entry.type = 'TARGETENTRY'
             and exists (
@@ -99,7 +60,7 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
 
     select
         reads.relation,
-        reads.column_no,
+        reads.column_number,
         bool_or(exists (select from live where live.container = reads.container))
     from reads
     where reads.relation <> 0
