@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.book import Model
+from loader.proposing.kept import Kept
 from loader.proposing.reading import is_read
 from waltally.errors import SettingError
-
-if TYPE_CHECKING:
-    from loader.proposing.keep import Keep
 
 SETS = {"min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"}
 """Aggregates to which a value that comes twice is the same as once."""
@@ -33,7 +29,7 @@ _PERCENTILE = """(
 """What cdc.percentile_disc does, which the source does not have when the proof asks it."""
 
 
-def put_together(keep: Keep, call: pb.FuncCall) -> pb.Node:
+def put_together(keep: Kept, call: pb.FuncCall) -> pb.Node:
     """Return what the query over the model has for an aggregate. Raises SettingError."""
     name = tree.called(call)
     if call.agg_distinct or name in SETS:
@@ -48,7 +44,7 @@ def put_together(keep: Keep, call: pb.FuncCall) -> pb.Node:
     return tree.expression(_Sum(keep, call).text(name))
 
 
-def _over_values(keep: Keep, call: pb.FuncCall) -> pb.Node:
+def _over_values(keep: Kept, call: pb.FuncCall) -> pb.Node:
     """A distinct count, a minimum and the like: the value is a key."""
     keep.has_sets = True
     other = pb.Node(func_call=call)
@@ -59,7 +55,7 @@ def _over_values(keep: Keep, call: pb.FuncCall) -> pb.Node:
     return other
 
 
-def _percentile(keep: Keep, call: pb.FuncCall) -> pb.Node:
+def _percentile(keep: Kept, call: pb.FuncCall) -> pb.Node:
     """A percentile: the value is a key, which stands for as many rows as its group has."""
     text = tree.sql(pb.Node(func_call=call))
     inputs = tree.sources_of(keep.select.from_clause)
@@ -88,7 +84,7 @@ def _percentile(keep: Keep, call: pb.FuncCall) -> pb.Node:
 class _Sum:
     """A count, a sum or an average, and where its parts are computed."""
 
-    def __init__(self, keep: Keep, call: pb.FuncCall) -> None:
+    def __init__(self, keep: Kept, call: pb.FuncCall) -> None:
         self.keep, self.call = keep, call
         # count(1) counts rows; sum(1) is no column's either, and adds its constant.
         self.is_star = call.agg_star or (

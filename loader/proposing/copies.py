@@ -7,7 +7,7 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.book import Book, Model
 from loader.proposing.catalog import Relation
-from loader.proposing.keep import Keep
+from loader.proposing.kept import Kept
 from loader.proposing.prepare import is_plain
 from loader.proposing.scope import Item, Scope, scoped_refs
 from waltally.errors import SettingError
@@ -36,7 +36,7 @@ def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
             f"leave out --ignore-deletes {relation.table}",
         )
     select = scope.select
-    keep = Keep(scope, [item], "")
+    keep = Kept(scope, [item], "")
     own: list[pb.Node] = []
     rest: list[pb.Node] = []
     for one in tree.conjuncts(select.where_clause):

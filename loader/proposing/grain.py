@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
+from loader.proposing.kept import Kept
 from loader.proposing.reading import CLOCKS, is_read
 from waltally.errors import LoaderError
-
-if TYPE_CHECKING:
-    from loader.proposing.keep import Keep
 
 GRAINS = ("day", "hour", "minute", "second")
 _MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
@@ -28,7 +25,7 @@ _IDENTICAL = (
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
-def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
+def compared(keep: Kept, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     """Return a kept time, the operator and what it is compared with when somebody reads."""
     if not node.HasField("a_expr") or node.a_expr.kind != pb.AEXPR_OP:
         return None
@@ -47,7 +44,7 @@ def compared(keep: Keep, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     return None
 
 
-def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
+def by_grain(keep: Kept, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
     """Return the comparison of the model's grain with the bound."""
     text = tree.sql(value)
     grain = _grain(keep, text)
@@ -70,7 +67,7 @@ def by_grain(keep: Keep, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
     return tree.expression(f"({at} < {limit} or ({at} = {limit} and {flag}))")
 
 
-def _grain(keep: Keep, text: str) -> str:
+def _grain(keep: Kept, text: str) -> str:
     """Return the largest grain at whose beginnings all bounds of a time are; empty for none."""
     book = keep.book
     type_ = keep.type_of(text)
@@ -101,7 +98,7 @@ def _begin(grain: str, text: str) -> str:
     return tree.sql(tree.expression(f"date_trunc('{grain}', {text})"))
 
 
-def derived(keep: Keep) -> dict[str, pb.Node]:
+def derived(keep: Kept) -> dict[str, pb.Node]:
     """Return the keys that others decide: what is computed of columns that are keys, or of a grain.
 
     A day's month is that of its beginning.
@@ -137,7 +134,7 @@ def _replaced(node: pb.Node, columns: dict[str, pb.Node]) -> pb.Node:
     )
 
 
-def _is_same(keep: Keep, node: pb.Node, begin: str) -> bool:
+def _is_same(keep: Kept, node: pb.Node, begin: str) -> bool:
     """Return whether an expression of a time is the same of its grain's beginning."""
     time = tree.expression(begin).func_call.args[1]
     column = tree.sql(time)
@@ -149,7 +146,7 @@ def _is_same(keep: Keep, node: pb.Node, begin: str) -> bool:
     return keep.book.catalog.is_true(f"bool_and({same}) from {moments}")
 
 
-def _needs_no_zone(keep: Keep, text: str) -> bool:
+def _needs_no_zone(keep: Kept, text: str) -> bool:
     """Return whether all bounds of a time are moments that the application says, with an offset.
 
     Then nobody has to say a zone where the query has no other use for it.

@@ -7,15 +7,13 @@ from copy import deepcopy
 from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
-from loader.proposing import grain, tree
-from loader.proposing.book import Model, free
+from loader.proposing import aggregates, grain, tree
+from loader.proposing.book import Model
 from loader.proposing.groups import complete_groups, place_in_index, sorted_by
-from loader.proposing.reading import is_aggregate, is_read
-from loader.proposing.scope import Item, Scope, scoped_refs
+from loader.proposing.kept import Kept
+from loader.proposing.reading import is_aggregate
+from loader.proposing.scope import Scope, scoped_refs
 from waltally.errors import SettingError
-
-_UNORDERED = ("json", "xml", "point", "interval", "real", "double precision", "bit", "bit varying")
-"""Types that a key has as text."""
 
 _EXPRESSIONS = (
     "column_ref", "a_expr", "bool_expr", "func_call", "type_cast", "case_expr", "coalesce_expr",
@@ -23,107 +21,10 @@ _EXPRESSIONS = (
 )  # fmt: skip
 
 
-class Keep:
-    """What a model over some entries of FROM has to have, and what the query is over it."""
-
-    def __init__(self, scope: Scope, kept: list[Item], name: str) -> None:
-        self.scope, self.book = scope, scope.book
-        self.select = scope.select
-        self.kept = {item.alias for item in kept}
-        self.is_whole = len(kept) == len(scope.items)
-        self.is_nullable = not self.is_whole and any(item.is_nullable for item in kept)
-        self.name = name
-        multiple = sum(item.kind != "function" for item in kept) > 1
-        taken = {alias.aliasname for alias in tree.find(self.select, pb.Alias)}
-        self.alias = free("m", taken) if multiple else kept[0].alias
-        nodes = self.select.from_clause if self.is_whole else [item.node for item in kept]
-        self.inputs = tree.sources_of(nodes)
-        self.joined_by = {
-            part.string.sval
-            for join in tree.find(self.select, pb.JoinExpr)
-            for part in join.using_clause
-        }
-        """Columns that have to keep their names."""
-        self.grains = {
-            tree.sql(tree.column(item.alias, name)): grain
-            for item in kept
-            if item.kind == "model"
-            and isinstance(model := self.book.marked(item.node.range_var.relname), Model)
-            for name, grain in model.grains.items()
-        }
-        """By expression, the grain that it is: at first columns of models below."""
-        self.keys: dict[str, str] = {}
-        """By expression, the key that has it."""
-        self.measures: dict[str, str] = {}
-        self.types: dict[str, str] = {}
-        self.is_final = False
-        self.has_sets = False
-        """Whether an aggregate is not the sum of the model's, so that rows are grouped again."""
-        self.hints = {
-            tree.sql(target.res_target.val): target.res_target.name
-            for target in self.select.target_list
-            if target.res_target.name
-        }
-        self.derived: dict[str, pb.Node] = {}
-        """By expression, what it is of other keys."""
-        self.pushed: list[pb.Node] = []
-        self.bounds: dict[str, list[str]] = {}
-
-    # What belongs where
-
-    def is_own(self, message: Message) -> bool:
-        """Return whether the model can compute an expression: columns of its entries alone."""
-        refs = self.scope.refs(message)
-        is_own = bool(refs) and all(item and item.alias in self.kept for item, _ in refs)
-        return is_own and not is_read(self.book, message)
-
-    def type_of(self, text: str) -> str:
-        """Return the type of an expression over the kept entries."""
-        if text not in self.types:
-            ((_, type_),) = self.book.columns(f"select {text} as value from {self.inputs}")
-            self.types[text] = type_
-        return self.types[text]
-
-    def key(self, node: pb.Node) -> pb.Node:
-        """Return what the query has for an expression that is a key."""
-        text = tree.sql(node)
-        type_ = self.type_of(text)
-        if "." in type_ and not self.book.catalog.is_enum(type_.removesuffix("[]")):
-            raise SettingError(f"{text} is of {type_}, a type of a user", f"write ({text})::text")
-        if type_.startswith(_UNORDERED) or type_.endswith("[]") or "." in type_:
-            text = f"({text})::text"
-        if text not in self.keys and text not in self.derived:
-            plain = node.HasField("column_ref")
-            name = tree.names(node.column_ref)[-1] if plain else self.hints.get(tree.sql(node), "")
-            self.keys[text] = self._free(name or f"key_{len(self.keys) + 1}", plain)
-        own = self.derived.get(text) or tree.column(self.alias, self.keys[text])
-        if text != tree.sql(node):
-            # Two texts may be one value.
-            self.has_sets = True
-            return tree.expression(f"({tree.sql(own)})::{type_}")
-        return own
-
-    def _free(self, name: str, is_column: bool) -> str:
-        taken = {*self.keys.values(), *self.measures.values()}
-        if not is_column:
-            taken |= self.joined_by
-        return free(name, taken)
-
-    def measure(self, text: str, hint: str) -> str:
-        """Return the model's column that has an aggregate."""
-        if text not in self.measures:
-            self.measures[text] = self._free(hint, False)
-        return tree.sql(tree.column(self.alias, self.measures[text]))
-
-    # The query over the model
-
-    def outer(self, node: pb.Node) -> pb.Node:
-        """Return an expression as the query over the model has it."""
-        return tree.changed(node, self._rule)
+class Keep(Kept):
+    """Writes a model over some entries of FROM, and the query over it."""
 
     def _rule(self, node: pb.Node) -> pb.Node | None:
-        from loader.proposing import aggregates
-
         kind = node.WhichOneof("node")
         if is_aggregate(self.book, node.func_call):
             return aggregates.put_together(self, node.func_call)
@@ -289,7 +190,7 @@ class Keep:
             )
         )
         if not self.measures:
-            self.measures["count(*)"] = self._free("row_count", False)
+            self.measures["count(*)"] = self.free_name("row_count", False)
         columns = {**self.keys, **self.measures}
         listed = [f"{text} as {tree.sql(tree.column(name))}" for text, name in columns.items()]
         grouped = self._grouped()
