@@ -15,6 +15,7 @@ from loader.proposing.groups import complete_groups
 from loader.proposing.joins import joined_tables, multiplies, parents
 from loader.proposing.keep import Keep
 from loader.proposing.latest import Latest, filters_of, has_first, has_windows, part_lateral
+from loader.proposing.lookups import join_lookups
 from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.rollup import RollUp
@@ -134,6 +135,8 @@ class Split:
         is_grouped = bool(select.group_clause or self._aggregates(select))
         is_latest = not is_grouped and (has_first(select) or has_windows(select))
         ways: list[_Way] = [self._joined, self._folded_and_joined, self._folded]
+        if is_grouped:
+            ways.insert(0, self._looked_up)
         if is_latest:
             ways = [partial(self._latest, read)]
         elif not (is_grouped or is_set):
@@ -198,6 +201,11 @@ class Split:
         complete_groups(scope.again())
 
     # Three ways to keep a query of counts, the best first
+
+    def _looked_up(self, scope: Scope, is_grouped: bool) -> bool:
+        """What EXISTS or IN looks up is joined too."""
+        ways = (self._joined, self._folded_and_joined)
+        return join_lookups(scope) and any(way(scope.again(), is_grouped) for way in ways)
 
     def _joined(self, scope: Scope, is_grouped: bool) -> bool:
         """One model over all of FROM: a fact over a table, or over the rows of several."""

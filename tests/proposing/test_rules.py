@@ -71,7 +71,9 @@ CASES = {
     "rows that are looked up by their key are a rows model": (
         "select count(*) as n from customers as c where not exists (select from orders where id = c.id)",
         "select id from orders",
-        "SELECT c.id AS id, count(*) AS n FROM customers c GROUP BY 1",
+        "select id from customers",
+        "SELECT count(*) AS n FROM customers_rows c LEFT JOIN orders_rows orders ON orders.id = c.id"
+        " WHERE orders.id IS NULL",
     ),
     "constants whose rows a reader leaves out are joined when somebody reads": (
         "select v.span, count(*) as n from orders as o cross join (values ('day'), ('all')) as v (span)"
@@ -208,7 +210,17 @@ CASES = {
         "select count(*) as n from customers as c where exists (select * from orders as o where o.customer_id = c.id"
         " and o.status = 'paid') and country = 'DE'",
         "SELECT o.customer_id AS customer_id, count(*) AS row_count FROM orders o WHERE o.status = 'paid' GROUP BY 1",
-        "SELECT c.id AS id, count(*) AS n FROM customers c WHERE country = 'DE' GROUP BY 1",
+        "select id from customers where country = 'DE'",
+        "SELECT count(*) AS n FROM customers_rows c JOIN report o ON o.customer_id = c.id",
+    ),
+    "of IN under an alias that the query has": (
+        "select count(*) as n from orders as o where o.customer_id in (select o.id from customers as o where o.country = 'DE')"
+        " and not exists (select from customers as c where c.id = o.id and c.id < 9)",
+        "select id from customers where country = 'DE'",
+        "select id from customers where id < 9",
+        "select id, customer_id from orders",
+        "SELECT o.customer_id AS customer_id, count(*) AS n FROM orders_rows o"
+        " LEFT JOIN customers_rows_2 c ON c.id = o.id WHERE c.id IS NULL GROUP BY 1",
     ),
     "a set of EXCEPT ALL counts the rows of its arms": (
         "select count(*) as n from orders where status in"
