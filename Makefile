@@ -152,7 +152,7 @@ lint-alerts: $(PROMETHEUS)/usr/bin/promtool  ## Check and try the alert rules by
 	$(PROMETHEUS)/usr/bin/promtool check rules ops/prometheus-alerts.yml
 	$(PROMETHEUS)/usr/bin/promtool test rules tests/operations/alerts.test.yml
 
-STAGES := capture apply freshness overhead seed models queries
+STAGES := capture apply freshness overhead seed models queries dashboards
 BENCHES := $(addprefix bench-,$(STAGES))
 .PHONY: $(BENCHES) bench-gate
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -36,7 +36,7 @@ from waltally.errors import SettingError
 from waltally.settings import Settings
 from waltally.tables import quoted
 
-_BATCH = 500
+BATCH = 500
 _PARENTS = 1000
 """How many of what a column names that is no table here."""
 _COLUMNS = """
@@ -156,7 +156,7 @@ def least(database: Database, query: str) -> float:
 
 def make_model(database: Database, made: Proposed, name: str) -> None:
     """Make a model's table with its indexes, as dbt would."""
-    text, _ = _plain(made.files[f"models/{name}.sql"])
+    text, _ = plain(made.files[f"models/{name}.sql"])
     model = made.compiled[name]
     hidden = "".join(f", 1::bigint as waltally_{n}" for n in range(model.hidden))
     database.execute(
@@ -191,11 +191,11 @@ def measure_case(database: Database, name: str, rows: int) -> dict[str, float]:
     for model in made.models:
         make_model(database, made, model)
     database.execute("analyze")
-    kept = sum(_bytes(database, "pg_total_relation_size", quoted(model)) for model in made.models)
-    tables = sum(_bytes(database, "pg_table_size", one.quoted) for one in made.tables)
+    kept = sum(bytes_of(database, "pg_total_relation_size", quoted(model)) for model in made.models)
+    tables = sum(bytes_of(database, "pg_table_size", one.quoted) for one in made.tables)
     query, view = (
         least(database, case.query),
-        least(database, _plain(made.files[made.readers[0]])[0]),
+        least(database, plain(made.files[made.readers[0]])[0]),
     )
     measured = {
         "query, ms": 1000 * query,
@@ -232,10 +232,29 @@ def change_cost(lab: Lab, dsn: str, name: str, rows: int) -> float:
         {"report": case.query},
         Wish(timezone="UTC", prove="none", anyway=True),
     )
-    for table in tables_of(case):
+    below = followed(lab, made.files, tables_of(case))
+
+    def write(first: int, last: int, tables: Mapping[str, int]) -> float:
+        def own() -> None:
+            for table, before in tables.items():
+                insert(lab, case, table, before + first, before + last)
+
+        return seconds_of(lab, below, own)
+
+    for place, table in enumerate(tables_of(case)):
+        write(1, rows_of(case, place, rows), {table: 0})
+    fill_models(lab)
+    write(1, BATCH, {tables_of(case)[-1]: rows})
+    seconds = write(BATCH + 1, 2 * BATCH, {tables_of(case)[-1]: rows})
+    return 1e6 * seconds / BATCH
+
+
+def followed(lab: Lab, files: Mapping[str, str], tables: list[str]) -> list[Below]:
+    """Follow the tables, make the models in the lab, and return those over tables."""
+    for table in tables:
         lab.follow(table)
     models, _ = rendered_models(
-        {Path(path).stem: text for path, text in made.files.items() if path.endswith(".sql")}
+        {Path(path).stem: text for path, text in files.items() if path.endswith(".sql")}
     )
     lab.execute("set search_path = pg_catalog")
     below = []
@@ -245,32 +264,29 @@ def change_cost(lab: Lab, dsn: str, name: str, rows: int) -> float:
         else:
             below.append(Below(lab, own, query, _Even(1), **options))
             below[-1].has_parts = False
-
-    def write(first: int, last: int, tables: Mapping[str, int]) -> float:
-        lab.execute("set search_path = lab")
-        for table, before in tables.items():
-            insert(lab, case, table, before + first, before + last)
-        lab.execute("set search_path = pg_catalog")
-        lab.execute("analyze")
-        begun = time.perf_counter()
-        for model in below:
-            model.catch_up(is_cut=False)
-        return time.perf_counter() - begun
-
-    for place, table in enumerate(tables_of(case)):
-        write(1, rows_of(case, place, rows), {table: 0})
-    fill_models(lab)
-    write(1, _BATCH, {tables_of(case)[-1]: rows})
-    seconds = write(_BATCH + 1, 2 * _BATCH, {tables_of(case)[-1]: rows})
-    return 1e6 * seconds / _BATCH
+    return below
 
 
-def _plain(text: str) -> tuple[str, dict[str, object]]:
+def seconds_of(lab: Lab, below: list[Below], write: Callable[[], object]) -> float:
+    """Return how long the models take to catch up with what is written to their tables."""
+    lab.execute("set search_path = lab")
+    write()
+    lab.execute("set search_path = pg_catalog")
+    lab.execute("analyze")
+    begun = time.perf_counter()
+    for model in below:
+        model.catch_up(is_cut=False)
+    return time.perf_counter() - begun
+
+
+def plain(text: str) -> tuple[str, dict[str, object]]:
+    """Return a file's query over tables and models in the search path, and its config."""
     query, options = rendered(text)
     return re.sub(r"\{(\w+)\}", r'"\1"', query), options
 
 
-def _bytes(database: Database, function: str, name: str) -> float:
+def bytes_of(database: Database, function: str, name: str) -> float:
+    """Return what a function says that a table takes."""
     return float(database.value(f"select {function}(%s::regclass)", name))
 
 

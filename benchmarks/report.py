@@ -1,4 +1,4 @@
-"""What a benchmark writes: a table on the terminal and in docs/performance.md, and JSON."""
+"""What a benchmark writes: a table on the terminal and on a page of docs/, and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.measure import ROOT
 from testkit.servers import BIN
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "performance.md"
+PAGES = [ROOT / "docs" / name for name in ("performance.md", "dashboards.md")]
 
 Row = Mapping[str, object]
 
@@ -70,10 +70,10 @@ def parser(page: str | None) -> argparse.ArgumentParser:
 
 
 def publish(stage: str, rows: Sequence[Row], **models: object) -> None:
-    """Print a stage's rows and keep them: JSON in benchmarks/results, a table on the page.
+    """Print a stage's rows and keep them: JSON in benchmarks/results, a table on its page.
 
     The first row's keys are the columns, with their units. `models` (sizes, goals) go into the
-    JSON only. The page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
+    JSON only. A page holds the table between `<!-- stage -->` and `<!-- /stage -->`.
     """
     show(stage, rows)
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -125,8 +125,9 @@ def _into_page(stage: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
         *("| " + " | ".join(_shown(row.get(c)) for c in columns) + " |" for row in rows),
     ]
     begin, end = f"<!-- {stage} -->", f"<!-- /{stage} -->"
-    page = PAGE.read_text() if PAGE.exists() else ""
     body = begin + "\n" + "\n".join(lines) + "\n" + end
-    if begin in page:
-        page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: body, page, flags=re.S)
-        PAGE.write_text(page)
+    for path in PAGES:
+        page = path.read_text()
+        if begin in page:
+            whole = re.escape(begin) + ".*?" + re.escape(end)
+            path.write_text(re.sub(whole, lambda _: body, page, flags=re.S))

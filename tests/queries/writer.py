@@ -18,7 +18,7 @@ select c.relname::text, a.attname::text, format_type(a.atttypid, null), a.attnot
     coalesce(a.attnum = any(i.indkey), false), coalesce(i.indnkeyatts = 1, false)
 from pg_class as c inner join pg_attribute as a on a.attrelid = c.oid
 left join pg_index as i on i.indrelid = c.oid and i.indisprimary
-where c.relnamespace = 'lab'::regnamespace and c.relname = any(%s) and a.attnum > 0
+where c.relnamespace = %s::regnamespace and c.relname = any(%s) and a.attnum > 0
 order by c.oid, a.attnum
 """
 
@@ -29,9 +29,10 @@ class Target(Protocol):
 
 
 class Writer:
-    """Changes the tables of schema lab; `keys` are the columns of their primary keys."""
+    """Changes the tables of a schema; `keys` are the columns of their primary keys."""
 
     truncates = True
+    schema = "lab"
 
     def __init__(
         self, lab: Target, rng: Random, pools: Pools, keys: Mapping[str, Sequence[str]]
@@ -54,7 +55,7 @@ class Writer:
         pools: dict[str, dict[str, Sequence[str]]] = {}
         keys: dict[str, list[str]] = {}
         for table, name, type_, is_not_null, is_key, is_alone in lab.execute(
-            _COLUMNS, list(tables)
+            _COLUMNS, cls.schema, list(tables)
         ):
             pool = given.get(f"{table}.{name}") or given.get(name)
             if not pool:
@@ -79,7 +80,9 @@ class Writer:
         pools, keys = self.pools[table], self.keys.get(table, ())
         values = ", ".join(map(self.rng.choice, pools.values()))
         sets = ", ".join(f"{c} = excluded.{c}" for c in pools if c not in keys)
-        text = f"insert into lab.{table} ({', '.join(pools)}) values ({values}) on conflict"
+        text = (
+            f"insert into {self.schema}.{table} ({', '.join(pools)}) values ({values}) on conflict"
+        )
         return (
             f"{text} ({', '.join(keys)}) do update set {sets}"
             if keys and sets
@@ -90,7 +93,8 @@ class Writer:
         rng = self.rng
         table = rng.choice(list(self.pools))
         pools, keys = self.pools[table], self.keys.get(table, ())
-        some = f"ctid in (select ctid from lab.{table} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
+        own = f"{self.schema}.{table}"
+        some = f"ctid in (select ctid from {own} order by md5(ctid || '{rng.random()}') limit {rng.choice((1, 1, 3))})"
         kind = rng.random()
         if kind < 0.5:
             return self.insert(table)
@@ -100,9 +104,9 @@ class Writer:
             if not names or kind > 0.75:
                 names = [rng.choice(list(keys or pools))]
             sets = ", ".join(f"{name} = {rng.choice(pools[name])}" for name in names)
-            return f"update lab.{table} set {sets} where {some}"
+            return f"update {own} set {sets} where {some}"
         is_row = kind < 0.985 or not self.truncates
-        return f"delete from lab.{table} where {some}" if is_row else f"truncate lab.{table}"
+        return f"delete from {own} where {some}" if is_row else f"truncate {own}"
 
 
 def around(*moments: str) -> list[str]:
