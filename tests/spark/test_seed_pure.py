@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from waltally_jobs.common.command import Settings
 from waltally_jobs.evaluation.ranges import Leaf, cut, plan
-from waltally_jobs.evaluation.snapshot import Visibility, unfinished
+from waltally_jobs.evaluation.visibility import Visibility, unfinished
 
 from waltally.tables import Table
 

@@ -16,7 +16,7 @@ from loader.source import slot_admin
 from loader.source.remedies import slot_finding
 from waltally import lsn
 from waltally.database import Connection
-from waltally.errors import CannotConnect, Interrupted, LoaderError
+from waltally.errors import Interrupted, LoaderError
 from waltally.models import Model, needed_columns, source_tables
 from waltally.server_errors import ServerError
 from waltally.tables import Table
@@ -26,6 +26,7 @@ from waltally_jobs.common.errors import BeginAgain, SnapshotBlocked, SnapshotLos
 from waltally_jobs.common.progress import polls, print_status
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.giving_way import Watch, watching
+from waltally_jobs.evaluation.visibility import Visibility, unfinished
 
 Leaves = list[tuple[Table, list[ranges.Leaf]]]
 """By table of the models, in their order: what holds the rows, itself or its partitions."""
@@ -62,46 +63,6 @@ def changed_table(found: Leaves, now: Leaves) -> Table | None:
 
 
 @dataclass(frozen=True)
-class Visibility:
-    """The text of `pg_current_snapshot()`; of a slot's snapshot, xmin may exceed xmax.
-
-    A transaction's commit record can lie below a slot's consistent point while its backend has not
-    yet marked it committed, for instance because of a slow disk. The exported snapshot takes it for
-    finished, but a reader does not see its rows, and the stream after the point does not have them
-    either: they would be lost. So nothing is read while such a transaction runs.
-
-    PostgreSQL 15.20 and later, and the other majors' releases of the same date, wait for such
-    transactions before they export the snapshot. 15.18 does not wait.
-    """
-
-    xmin: int
-    xmax: int
-    running: frozenset[int]
-
-    @classmethod
-    def parse(cls, text: str) -> Visibility:
-        """Read `xmin:xmax:xid,xid`. Raises ValueError for other text."""
-        xmin, xmax, running = text.split(":")
-        return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in running.split(",") if xid))
-
-    def takes_for_finished(self, xid: int) -> bool:
-        """Return what the server's own visibility check returns; the order of tests is the same."""
-        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
-
-
-def unfinished(imported: Visibility, live: Visibility) -> list[int]:
-    """Return the transactions that are finished in `imported` and may still run in `live`.
-
-    A live snapshot lists no transaction from its xmax on: all of those may be running.
-    """
-    unlisted = range(live.xmax, max(imported.xmin, imported.xmax))
-    return [xid for xid in (*sorted(live.running), *unlisted) if imported.takes_for_finished(xid)]
-
-
-_PAUSE_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
 class ExportedSnapshot:
     """A snapshot at `position` that can be imported while its session lives.
 
@@ -114,8 +75,6 @@ class ExportedSnapshot:
     readers: str = field(repr=False)
     found: Leaves
     monitor: Connection
-    holder_pid: int
-    work: str
     watch: Watch
 
     @property
@@ -124,20 +83,9 @@ class ExportedSnapshot:
         return sum(leaf.rows for _, leaves in self.found for leaf in leaves)
 
     def check(self) -> None:
-        """Raise SnapshotLost unless the snapshot's session is there, BeginAgain if it gave way."""
+        """Raise BeginAgain if it gave way. Nobody reads in it once its session has ended."""
         if self.watch.gave_up:
             raise BeginAgain(self.watch.gave_up)
-        try:
-            ((count,),) = self.monitor.ask(
-                "select count(*) from pg_stat_activity where pid = %s", (self.holder_pid,)
-            )
-        except (CannotConnect, Interrupted):
-            count = 0
-        if not count:
-            raise SnapshotLost(
-                "the session that holds the snapshot has ended",
-                f"run the {self.work} again; see the source's log for who ended the session",
-            )
 
     def verify(self, models: Sequence[Model]) -> None:
         """Raise BeginAgain unless the tables are still those that were read, all to the end."""
@@ -172,11 +120,7 @@ def export(
                 table = changed_table(found, now) or changed_table(now, found)
                 if table is None:
                     readers = make_conninfo(for_readers(conninfo), application_name=slot)
-                    pid = holder.info.backend_pid
-                    yield ExportedSnapshot(
-                        *(position, name, readers, found, monitor, pid),
-                        *(settings.work, watch),
-                    )
+                    yield ExportedSnapshot(position, name, readers, found, monitor, watch)
                     return
             except LoaderError:
                 # A session that was cut may fail anywhere.
@@ -199,20 +143,22 @@ def _sized(
 ) -> Leaves:
     """Return the leaves in the snapshot, with their sizes. Raises SnapshotBlocked."""
     importer.ask("set local lock_timeout = '10ms'")
-    while True:
+
+    def overdue() -> SnapshotBlocked:
+        return SnapshotBlocked(
+            f"a table was still locked after {settings.timeout:.0f} s",
+            "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
+        )
+
+    for _ in polls(deadline, overdue, lambda: print_status("waiting for a locked table")):
         importer.ask("savepoint sizes")
         try:
             return leaves_of(importer, models, sized=True)
         except Interrupted as error:
             if not isinstance(error.__cause__, errors.LockNotAvailable):
                 raise
-            if time.monotonic() > deadline:
-                raise SnapshotBlocked(
-                    f"a table was still locked after {settings.timeout:.0f} s: {error}",
-                    "let the ALTER, TRUNCATE or VACUUM FULL end, or raise --timeout",
-                ) from None
         importer.ask("rollback to savepoint sizes")
-        time.sleep(_PAUSE_SECONDS)
+    raise AssertionError
 
 
 def connect_replication(conninfo: str) -> Connection:

@@ -216,8 +216,8 @@ def _replace_one(
             None if known is None else json.dumps(table_identity.of_model(known, model)),
         ),
     )
-    rows, counts_ = sum(row[0] for row in totals), sum(row[1] for row in totals)
-    return StoredBaseline(rows, counts_, rejections, purged)
+    rows, group_count = (sum(row[place] for row in totals) for place in (0, 1))
+    return StoredBaseline(rows, group_count, rejections, purged)
 
 
 def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:

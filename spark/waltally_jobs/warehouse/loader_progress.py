@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from waltally import locks, lsn
 from waltally.database import Connection
@@ -40,12 +41,13 @@ def emit_message(source: Connection) -> None:
 
 
 def require_follower(
-    target: TargetSession, settings: Settings, otherwise: str | None = None
+    target: TargetSession, settings: Settings, otherwise: str = "", until: float = inf
 ) -> None:
     """Return when a loader follows the slot. Raises AuditIncomplete after a few seconds.
 
     A loader between two attempts to connect cannot be told from none, so this says at once who is
-    missing, and waits for the next attempt. `otherwise` is another remedy for the error to name.
+    missing, and waits for the next attempt, `until` a time at most. `otherwise` is another remedy
+    for the error to name.
     """
     work = settings.work
 
@@ -63,7 +65,8 @@ def require_follower(
             " `loader run` that connects again"
         )
 
-    for _ in polls(time.monotonic() + _FOLLOWER_SECONDS, overdue, say, 0, _PAUSE_SECONDS):
+    deadline = min(time.monotonic() + _FOLLOWER_SECONDS, until)
+    for _ in polls(deadline, overdue, say, 0, _PAUSE_SECONDS):
         if is_followed(target):
             return
 
@@ -76,7 +79,7 @@ def wait_for_position(target: TargetSession, settings: Settings, position: int) 
     Raises AuditIncomplete after `settings.timeout` seconds, and after a few where nobody follows
     the slot.
     """
-    reached = 0
+    reached, deadline = 0, time.monotonic() + settings.timeout
 
     def behind() -> str:
         return (
@@ -87,11 +90,11 @@ def wait_for_position(target: TargetSession, settings: Settings, position: int) 
     with target.transaction():
         lock = f"{target.table('lock_key')}('wait', %s)"
         target.ask(f"select pg_advisory_xact_lock_shared({lock})", (target.slot,))
-        for _ in _waits(settings, behind, "that `loader run` gets on"):
+        for _ in _waits(settings, deadline, behind, "that `loader run` gets on"):
             reached = target.position().position_lsn
             if reached >= position:
                 return
-            require_follower(target, settings)
+            require_follower(target, settings, until=deadline)
 
 
 def wait_until_followed(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
@@ -103,18 +106,21 @@ def wait_until_followed(target: TargetSession, settings: Settings, models: Seque
     Raises AuditIncomplete after `settings.timeout` seconds.
     """
     missing: list[str] = []
+    deadline = time.monotonic() + settings.timeout
 
     def lacking() -> str:
         return f"the log does not hold {', '.join(missing)} yet"
 
-    for _ in _waits(settings, lacking, "what the loader waits for"):
+    for _ in _waits(settings, deadline, lacking, "what the loader waits for"):
         missing = target.unfollowed(models)
         if not missing or not is_followed(target):
             return
 
 
-def _waits(settings: Settings, lacking: Callable[[], str], see: str) -> Iterator[None]:
-    """Yield for `settings.timeout` seconds, and say what is lacking. Raises AuditIncomplete."""
+def _waits(
+    settings: Settings, deadline: float, lacking: Callable[[], str], see: str
+) -> Iterator[None]:
+    """Yield until the deadline, and say what is lacking. Raises AuditIncomplete."""
 
     def overdue() -> AuditIncomplete:
         return AuditIncomplete(
@@ -126,4 +132,4 @@ def _waits(settings: Settings, lacking: Callable[[], str], see: str) -> Iterator
     def say() -> None:
         print_status(f"waiting: {lacking()}")
 
-    return polls(time.monotonic() + settings.timeout, overdue, say, 0, _PAUSE_SECONDS)
+    return polls(deadline, overdue, say, 0, _PAUSE_SECONDS)
