@@ -9,6 +9,7 @@ from functools import partial
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import hoist, tree
+from loader.proposing.apart import take_rows_first
 from loader.proposing.book import Book
 from loader.proposing.copies import copy_rows
 from loader.proposing.groups import complete_groups
@@ -96,6 +97,7 @@ class Split:
                 self._query(inside, _is_once(select, is_own or not select.all))
             return
         hoist.raise_conditions(scope)
+        take_rows_first(scope.again(), read)
         scope = scope.again()
         for item in scope.items:
             if item.kind == "query" and not self._is_input(item):

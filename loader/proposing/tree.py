@@ -218,6 +218,8 @@ class _Bracket:
     line: int
     """The indent of the line that is being written."""
     clause: str = ""
+    is_on: bool = False
+    """Whether it is that of DISTINCT ON, after which the first column begins."""
 
 
 def pretty(text: str) -> str:
@@ -245,19 +247,24 @@ def pretty(text: str) -> str:
             begins_line = closed.is_query
         else:
             begins_line = is_start and word in _JOINS and top.clause == "FROM"
-        begins_line |= top.is_query and before == "("
+        begins_line |= top.is_query and before == "(" and not closed
         if begins_item or (begins_line and not closed):
             top.line = top.indent + 4 * begins_item
         if begins_item or begins_line:
             gap = "\n" + " " * top.line
         if word == "(":
             is_query = after in ("SELECT", "WITH", "VALUES")
-            stack.append(_Bracket(is_query, top.line + 4, top.line + 4))
+            is_on = [*words[max(n - 1, 0) : n + 1]] == ["DISTINCT", "ON"]
+            stack.append(_Bracket(is_query, top.line + 4, top.line + 4, is_on=is_on))
         begins_item = (
             top.is_query
             and top.clause == "SELECT"
-            and after != "DISTINCT"
-            and (word in (",", "SELECT") or (before, word) == ("SELECT", "DISTINCT"))
+            and after not in ("DISTINCT", "ON")
+            and (
+                word in (",", "SELECT")
+                or (before, word) == ("SELECT", "DISTINCT")
+                or bool(closed and closed.is_on)
+            )
         )
         parts += [gap, word.lower() if re.fullmatch("[A-Z_]+", word) else word]
     return "".join(parts)

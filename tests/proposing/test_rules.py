@@ -118,6 +118,24 @@ CASES = {
         "SELECT * FROM (SELECT customer_id AS customer_id, id AS id,"
         " rank() OVER (PARTITION BY customer_id ORDER BY amount, id) AS n FROM orders_rows orders) ranked WHERE n <= 3",
     ),
+    "of a join with parents the rows are taken before": (
+        "select distinct on (o.customer_id) o.customer_id, c.country, o.status from orders as o"
+        " join customers as c on c.id = o.customer_id and not c.is_test where o.channel = 'web' and c.country <> 'FR'"
+        " order by o.customer_id, o.placed_at desc, o.id",
+        "select id, customer_id, status, placed_at from orders where channel = 'web'",
+        "SELECT DISTINCT ON (o.customer_id) o.customer_id AS customer_id, o.status AS status, o.placed_at AS placed_at,"
+        " o.id AS id FROM orders_rows o ORDER BY o.customer_id, o.placed_at DESC, o.id",
+        "select id, country, is_test from customers where country <> 'FR'",
+    ),
+    "and where each row has one row of a parent, or none; a group that nobody selects is the model's": (
+        "select x.id, x.country, x.n from (select o.id, c.country, rank() over (partition by o.status, o.channel order by o.placed_at, o.id)"
+        " as n from orders as o left join customers as c on c.id = o.customer_id and c.is_test) as x where x.n <= 3",
+        "select id, customer_id, channel, status, placed_at from orders",
+        "SELECT * FROM (SELECT o.id AS id, o.customer_id AS customer_id, rank() OVER (PARTITION BY o.status, o.channel"
+        " ORDER BY o.placed_at, o.id) AS window_1, o.status AS status, o.channel AS channel FROM orders_rows o) ranked"
+        " WHERE window_1 <= 3",
+        "select id, country, is_test from customers",
+    ),
     "a LIMIT in LATERAL is the place of a row in its group": (
         "select c.country, x.id from customers as c left join lateral (select o.id from orders as o"
         " where o.customer_id = c.id order by placed_at desc, id limit 2) as x on true where c.is_test",
@@ -323,6 +341,35 @@ def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
     written = tree.pretty(proven)
     assert tree.statement(tree.parse(written)[0]) == proven
     assert "\nfrom" in written
+
+
+@pytest.mark.parametrize(
+    ("taken", "joined"),
+    [
+        ("distinct on (c.country) o.id", "join customers as c on c.id = o.customer_id"),
+        ("distinct on (o.status) o.id, c.id as n", "join customers as c on c.id = o.customer_id"),
+        ("distinct on (o.status) o.id", "left join customers as c on c.country = o.channel"),
+        (
+            "distinct on (o.customer_id) o.id",
+            "left join customers as c on c.id = o.id where c.id is null",
+        ),
+        (
+            "o.id, rank() over (partition by o.status order by o.id, c.country)",
+            "left join customers as c on c.id = o.customer_id",
+        ),
+        (
+            "o.id, lag(o.id) over (order by o.id)",
+            "join customers as c on c.id = o.customer_id",
+        ),
+    ],
+)
+def test_rows_are_not_taken_before_a_join_that_decides_which(
+    shop: Database, taken: str, joined: str
+) -> None:
+    order = taken.partition("(")[2].partition(")")[0] if "distinct" in taken else "o.status"
+    query = f"select {taken} from orders as o {joined} order by {order}, o.placed_at, o.id"
+    with pytest.raises(SettingError, match="only copies of the tables would be kept"):
+        split(shop, query)
 
 
 def test_a_copied_table_has_its_key_and_all_rows_that_an_outer_join_may_leave_alone(
