@@ -153,8 +153,8 @@ class Latest:
             for name in _key(self.book, self.item):
                 self._column(tree.sql(tree.column(self.item.alias, name)), name)
         # The model's groups.
-        for node in self._parts():
-            self._column(tree.sql(node))
+        for text in self._parts():
+            self._column(text)
         order = [self._sorted(node, [*shown]) for node in self.select.sort_clause]
         for part in (
             "limit_count",
@@ -172,12 +172,12 @@ class Latest:
         reads.limit_option = self.select.limit_option
         self.select.CopyFrom(reads)
 
-    def _parts(self) -> list[pb.Node]:
+    def _parts(self) -> list[str]:
         """Return what DISTINCT ON takes one row of, or what every window has in PARTITION BY."""
         windows = tree.find(self.select, pb.WindowDef, tree.here(self.select))
-        parted = [[*own.partition_clause] for own in windows if own.partition_clause]
-        parts = parted[0] if parted else [*self.select.distinct_clause]
-        return [node for node in parts if all(node in other for other in parted)]
+        parted = [own.partition_clause for own in windows if own.partition_clause]
+        texts = [[*map(tree.sql, part)] for part in parted or [self.select.distinct_clause]]
+        return [text for text in texts[0] if all(text in other for other in texts)]
 
     def _model(self) -> Model:
         text = tree.statement(self.inner)
