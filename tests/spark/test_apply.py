@@ -149,6 +149,21 @@ def test_the_former_query_and_a_copy_go_on(orders: Kept) -> None:
     assert orders.target.execute(TOTAL) == [(3, 90)]
 
 
+def test_a_change_without_its_old_row_is_said(orders: Kept) -> None:
+    run(orders)
+    orders.source.execute("alter table orders replica identity nothing")
+    orders.source.execute("update orders set channel = 'shop'")
+    orders.must("run", "--once")
+    orders.source.execute("alter table orders replica identity full")
+    with pytest.raises(NotSetUp, match="came without the old row's values"):
+        run(orders)
+    assert state(orders)[0] == "waits"
+    orders.must_run("seed")
+    run(orders)
+    assert orders.target.execute(TOTAL) == [(3, 60)]
+    assert state(orders)[0] == "follows"
+
+
 def test_it_follows_and_ends_when_it_is_told_to(orders: Kept) -> None:
     job = orders.spawn(sys.executable, "spark/apply.py")
     try:

@@ -178,10 +178,18 @@ def test_each_statement_at_each_moment_waits_for_nobody(
 
 
 @pytest.mark.parametrize("job", ["seed", "audit"])
-def test_a_table_that_is_dropped_amid_a_job_is_said(
-    followed: Kept, monkeypatch: pytest.MonkeyPatch, job: str
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(moment, marks=[] if moment[1] == TASK else pytest.mark.slow)
+        for moment in MOMENTS
+    ],
+    ids=" ".join,
+)
+def test_a_table_that_is_dropped_at_a_moment_is_said(
+    followed: Kept, monkeypatch: pytest.MonkeyPatch, job: str, moment: tuple[str, str]
 ) -> None:
-    application, moment = Application(followed.source), ("common.arrow.collected", TASK)
+    application = Application(followed.source)
     application.run_at(monkeypatch, moment, "drop table old_orders")
     with followed.follow("--build"):
         code, _, err = followed.run(job)
@@ -200,4 +208,20 @@ def test_a_column_that_gets_a_wider_type_amid_a_job_is_counted(
         purging.must_run(job)
         purging.keep({"purged": MODELS["purged"]}, is_refresh=False)
         purging.source.execute(large)
+        purging.audit()
+
+
+@pytest.mark.parametrize("job", ["seed", "audit"])
+def test_a_column_that_gets_another_name_amid_a_job_is_named_and_needs_no_seed(
+    purging: Kept, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    query, config = MODELS["purged"]
+    renamed = query.replace("amount from {orders}", "price as amount from {orders}")
+    other = "alter table orders rename amount to price"
+    meanwhile(monkeypatch, "common.arrow.collected", lambda: purging.source.execute(other))
+    with purging.follow("--build"):
+        code, _, err = purging.run(job)
+        assert code and "amount" in err and "Traceback" not in err, err
+        purging.source.execute("update orders set price = 7 where id % 5 = 1")
+        purging.keep({"purged": (renamed, config)}, is_refresh=False)
         purging.audit()

@@ -184,3 +184,14 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
         with pytest.raises((SnapshotTooOld, CountingFailed), match=words):
             store.replace(target, settings, models, counted)
     assert source.has_previous_seed()
+
+
+def test_rows_that_cannot_be_read_are_listed_with_the_server_s_words(source: Source) -> None:
+    source.fill()
+    source.previous_seed()
+    source.execute(
+        "delete from pg_enum where enumlabel = 'sms' and enumtypid = 'notification_type'::regtype"
+    )
+    code, out, err = source.seed("--forget-purged")
+    assert (code, "invalid internal value for enum" in out) == (0, True), err
+    assert "Traceback" not in err and "\tat " not in err
