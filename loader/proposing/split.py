@@ -21,6 +21,7 @@ from loader.proposing.prepare import is_plain
 from loader.proposing.reading import is_aggregate, is_read
 from loader.proposing.rollup import RollUp
 from loader.proposing.scope import Item, Scope, named_ctes
+from loader.proposing.sets import is_once, select_one
 from loader.proposing.stored import read_back
 from loader.proposing.zone import write_zone
 from waltally.errors import Interrupted, LoaderError, SettingError
@@ -94,7 +95,7 @@ class Split:
             for side in (select.larg, select.rarg):
                 inside = Scope(self.book, side, scope.outer, scope.ctes)
                 is_own = is_set and select.op != pb.SETOP_EXCEPT
-                self._query(inside, _is_once(select, is_own or not select.all))
+                self._query(inside, is_once(select, is_own or not select.all))
             return
         hoist.raise_conditions(scope)
         take_rows_first(scope.again(), read)
@@ -107,9 +108,9 @@ class Split:
             if tree.find(link, pb.RangeVar):
                 inner = link.subselect.select_stmt
                 if link.sub_link_type == pb.EXISTS_SUBLINK:
-                    _select_one(inner)
-                self._query(scope.inside(inner), _is_once(inner, link.sub_link_type in _SETS))
-        self._block(scope, _is_once(select, is_set), read)
+                    select_one(inner)
+                self._query(scope.inside(inner), is_once(inner, link.sub_link_type in _SETS))
+        self._block(scope, is_once(select, is_set), read)
 
     def _aggregates(self, select: pb.SelectStmt) -> list[pb.FuncCall]:
         calls = tree.find(select, pb.FuncCall, tree.here(select))
@@ -310,21 +311,3 @@ def _require_fewer(keep: Keep, items: list[Item]) -> None:
     if item.relation and item.relation.key and {*item.relation.key} <= keys and not others:
         only = f"The query needs each row of {item.relation.table}: only a copy would be kept"
         raise SettingError(only, _INSTEAD)
-
-
-def _is_once(select: pb.SelectStmt, is_set: bool) -> bool:
-    """Return whether it does not matter how often the query's rows come."""
-    if any(call.HasField("over") for call in tree.find(select, pb.FuncCall, tree.here(select))):
-        return False
-    if select.distinct_clause and not select.distinct_clause[0].WhichOneof("node"):
-        return True
-    return is_set and not select.HasField("limit_count") and not select.HasField("limit_offset")
-
-
-def _select_one(select: pb.SelectStmt) -> None:
-    """What EXISTS selects does not matter, where it is not grouped."""
-    listed = pb.List(items=select.target_list)
-    if select.group_clause or select.distinct_clause or tree.find(listed, pb.FuncCall):
-        return
-    del select.target_list[:]
-    select.target_list.append(pb.Node(res_target=pb.ResTarget(val=tree.expression("1"))))
