@@ -82,12 +82,12 @@ class _Apart:
                 keys = {self._key(one, item, known) for one in equal}
                 if not (item.relation and item.relation.key and {*item.relation.key} <= keys):
                     continue
-                if all(self._is_of(one, {item.alias}, same) for one in equal):
+                if all(self._is_of(one, {item.alias, *same}, True) for one in equal):
                     same.add(item.alias)
                 elif item.alias not in outer:
                     continue
                 if item.alias in outer and not all(
-                    one in equal or self._is_of(one, {item.alias}) for one in conditions
+                    one in equal or self._is_of(one, {item.alias}, True) for one in conditions
                 ):
                     return False
                 known.add(item.alias)
@@ -99,16 +99,15 @@ class _Apart:
         where = tree.conjuncts(self.select.where_clause)
         self.inside = [one for one in where if self._is_of(one, {self.base.alias})]
         rest = [one for one in inner if one not in used and one not in self.inside]
-        return all(self._is_of(one, same) and not is_read(self.scope.book, one) for one in rest)
+        return all(
+            self._is_of(one, same, True) and not is_read(self.scope.book, one) for one in rest
+        )
 
-    def _is_of(self, node: pb.Node, aliases: set[str], same: Iterable[str] = ()) -> bool:
-        """Return whether an expression reads these entries alone, or else what a group shares."""
+    def _is_of(self, node: pb.Node, aliases: set[str], or_parts: bool = False) -> bool:
+        """Return whether an expression reads these entries alone, or the columns of the groups."""
         return all(
             item
-            and (
-                item.alias in (*aliases, *same)
-                or (bool(aliases - {self.base.alias}) and item is self.base and name in self.parts)
-            )
+            and (item.alias in aliases or (or_parts and item is self.base and name in self.parts))
             for item, name in self.scope.refs(node)
         )
 
