@@ -54,6 +54,7 @@ begin
     named := cdc.name_sources(query, inputs);
     exact := cdc.exact_columns(named.named, named.numbered);
     read := cdc.read_query(named.named, numbered => named.numbered);
+    exact := coalesce(exact, read.columns);
     named.numbered := cdc.rename_columns(named.numbered);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);

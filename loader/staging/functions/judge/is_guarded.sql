@@ -1,8 +1,9 @@
 -- Whether a part of a CASE is only asked for where a value in it is not 0: `case when x > 0 then y / x end`, and
 -- `case when x = 0 then 0 else y / x end`. Of the nodes, `node_path` is the value.
 create or replace function cdc.is_guarded(nodes cdc.tree_node[], node_path text) returns boolean
-language sql stable set search_path = pg_catalog, pg_temp as $$
-    select exists (
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return exists (
         select from unnest(nodes) as test
         inner join pg_operator as o on o.oid = (test.fields ->> 'opno')::oid and o.oprnamespace = 'pg_catalog'::regnamespace
         inner join unnest(nodes) as zero
@@ -29,5 +30,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             and case when starts_with(node_path, own.branch || '.') or test.path = own.branch || '.expr' then
                 cdc.node_value(nodes, test.path || '.args.1') = cdc.node_value(nodes, node_path)
             end
-    )
+    );
+end
 $$;

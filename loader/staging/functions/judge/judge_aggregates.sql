@@ -2,7 +2,10 @@
 -- of a group decide is computed again for a group that changed, over one model. `inputs` are models, null over sources.
 create or replace function cdc.judge_aggregates(nodes cdc.tree_node[], top_path text, inputs jsonb)
 returns table (reason text, remedy text, path text)
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     select distinct
         case
             when not called.is_orderless then format('%s() depends on the order of rows', p.proname)
@@ -40,5 +43,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     where not (
         called.is_orderless
         and (coalesce(jsonb_array_length(inputs), 0) = 1 or not called.is_distinct and not called.is_ordered and cdc.is_sum(p.oid))
-    )
+    );
+end
 $$;

@@ -4,7 +4,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     select 'ONLY: the stream has the rows of all partitions', 'the table without ONLY'
     from unnest(nodes) as node
     where node.type = 'RANGETBLENTRY' and node.fields ->> 'rtekind' = '0'
-        and node.fields ->> 'inh' = 'false' and node.fields ->> 'relkind' = 'r'
+        and node.fields ->> 'inh' = 'false' and node.fields ->> 'relkind' in ('r', 'p')
     union
     select 'NATURAL JOIN: its condition changes with the tables'' columns', 'JOIN ... USING with the columns'' names'
     from unnest(nodes) as node

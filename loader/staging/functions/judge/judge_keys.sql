@@ -3,7 +3,10 @@
 -- `loose` are the places in the list of values that may be equal and look otherwise.
 create or replace function cdc.judge_keys(nodes cdc.tree_node[], top_path text, loose integer[])
 returns table (reason text, remedy text, path text)
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     with recursive targets as (
         select
             node.path,
@@ -68,5 +71,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         'a sub-select over a grouped value that could tell equal ones apart', 'the sub-select in GROUP BY too', part.path
     from targets
     inner join unnest(nodes) as part on part.type = 'SUBLINK' and starts_with(part.path, targets.path || '.')
-    where not targets.is_grouped and not targets.has_aggregate and exists (select from targets as key where key.is_loose and key.is_grouped)
+    where not targets.is_grouped and not targets.has_aggregate and exists (select from targets as key where key.is_loose and key.is_grouped);
+end
 $$;

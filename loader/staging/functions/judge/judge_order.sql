@@ -1,7 +1,10 @@
 -- Where a query asks which of two values of an enum or of jsonb comes first: the source may change the one, and no
 -- setting fixes the other. So do arrays of them, and rows, which may hold them.
 create or replace function cdc.judge_order(nodes cdc.tree_node[]) returns table (reason text, remedy text, path text)
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     with ordered as (
         -- greatest(), <, max() and the like.
         select
@@ -56,5 +59,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     inner join pg_type as t on t.oid = types.oid
     inner join pg_type as element on element.oid = case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else t.oid end
     cross join lateral (select element.typtype = 'e' or element.oid = 'anyenum'::regtype as is_enum) as judged
-    where is_enum or element.oid in ('jsonb'::regtype, 'record'::regtype)
+    where is_enum or element.oid in ('jsonb'::regtype, 'record'::regtype);
+end
 $$;

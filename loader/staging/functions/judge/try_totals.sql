@@ -4,8 +4,7 @@ create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns v
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     derived jsonb;
-begin
-    execute format('create temporary table waltally_totals (%s)', (
+    totals constant text := (
         select string_agg(
             format('waltally_%s_%s %s', one.kind, one.place, types #>> array[one.value ->> 'name', 'type'])
             || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
@@ -15,14 +14,18 @@ begin
             union all
             select 'kept', place, value from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
         ) as one
-    ));
+    );
+begin
     for derived in select value from jsonb_array_elements(compiled -> 'derived') loop
         begin
+            -- A partitioned table has no file.
             execute format(
-                'alter table pg_temp.waltally_totals add column waltally_derived %s generated always as (%s) stored',
-                derived ->> 'type', derived ->> 'expression'
+                'create temporary table waltally_totals ('
+                'waltally_no integer, %s, waltally_derived %s generated always as (%s) stored'
+                ') partition by range (waltally_no)',
+                totals, derived ->> 'type', derived ->> 'expression'
             );
-            alter table pg_temp.waltally_totals drop column waltally_derived;
+            drop table pg_temp.waltally_totals;
         exception
             when undefined_column or undefined_table then
                 raise exception '%: a column that is not grouped beside totals.', derived ->> 'name'
@@ -32,6 +35,5 @@ begin
                     using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
         end;
     end loop;
-    drop table pg_temp.waltally_totals;
 end
 $$;

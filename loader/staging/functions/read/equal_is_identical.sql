@@ -2,8 +2,9 @@
 -- 1.50, a group has one of several values. A type that is not listed may have such values.
 create or replace function cdc.equal_is_identical(value_type oid, value_typmod integer, value_collation oid)
 returns boolean
-language sql stable set search_path = pg_catalog, pg_temp as $$
-    select coalesce((
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+    return coalesce((
         select case
             when t.typtype = 'd' then cdc.equal_is_identical(t.typbasetype, t.typtypmod, value_collation)
             when t.typtype = 'e' then true
@@ -35,5 +36,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         end
         from pg_type as t
         where t.oid = value_type
-    ), false)
+    ), false);
+end
 $$;

@@ -2,7 +2,6 @@
 create or replace function cdc.find_aggregates(expression text) returns text[]
 language plpgsql stable strict set search_path = pg_catalog, pg_temp as $$
 declare
-    names constant text[] := array(select distinct p.proname from pg_proc as p where p.prokind = 'a' and p.pronamespace = 'pg_catalog'::regnamespace);
     pieces text[] := array[''];
     open_at bigint;
     one record;
@@ -16,7 +15,13 @@ begin
         from cdc.scan(expression) as scanned
         order by scanned.place
     loop
-        if open_at is null and one.token = any (names) and one.next_token = '(' and one.former_token is distinct from '.' then
+        if
+            open_at is null and one.next_token = '(' and one.former_token is distinct from '.'
+            and exists (
+                select from pg_proc as p
+                where p.proname = one.token and p.prokind = 'a' and p.pronamespace = 'pg_catalog'::regnamespace
+            )
+        then
             pieces := array_append(pieces, '');
             open_at := one.depth;
         end if;

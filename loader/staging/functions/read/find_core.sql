@@ -1,7 +1,10 @@
 -- The select of a query over one model that does more with a group of rows than to aggregate it, where no other one
 -- does, nor aggregates: `kind` is having, distinct, first (DISTINCT ON) or window. No row for any other query.
 create or replace function cdc.find_core(nodes cdc.tree_node[], inputs jsonb) returns table (path text, kind text)
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     with selects as (
         select
             node.path,
@@ -32,5 +35,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     select cores.path, cores.kind
     from cores
-    where jsonb_array_length(inputs) = 1 and inputs -> 0 ? 'model' and cores.core_count = 1 and cores.kind is not null
+    where jsonb_array_length(inputs) = 1 and inputs -> 0 ? 'model' and cores.core_count = 1 and cores.kind is not null;
+end
 $$;

@@ -6,7 +6,10 @@
 -- lacking  what its order leaves open: the columns of the model's key to add, with the path of what asks for it
 create or replace function cdc.find_group(nodes cdc.tree_node[], inputs jsonb)
 returns table (core text, kind text, grouped text[], lacking text[], lacking_path text)
-language sql stable set search_path = pg_catalog, pg_temp as $$
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     with core as materialized (
         select * from cdc.find_core(nodes, inputs)
     ),
@@ -69,5 +72,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         open.path
     from core
     left join open on open.names <> '{}'
-    limit 1
+    limit 1;
+end
 $$;

@@ -2,7 +2,10 @@
 -- value. One that is only handed up, as `select *` in a CTE does, and that nobody reads there is not needed.
 create or replace function cdc.read_columns(nodes cdc.tree_node[])
 returns table (relation oid, column_number integer, is_needed boolean)
-language sql immutable strict set search_path = pg_catalog, pg_temp as $$
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
     -- What a variable stands for: a column of a table, or another container.
     with recursive reads as (
         select distinct container, relation, column_number, target from cdc.read_variables(nodes)
@@ -64,5 +67,6 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
         bool_or(exists (select from live where live.container = reads.container))
     from reads
     where reads.relation <> 0
-    group by 1, 2
+    group by 1, 2;
+end
 $$;

@@ -37,9 +37,9 @@ begin
                 )
                 from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
             ),
-            -- PostgreSQL takes a table's other columns beside its grouped key.
+            -- PostgreSQL takes a table's other columns beside its grouped key. A partitioned table has no file.
             (
-                select ', primary key (' || string_agg(quote_ident(name), ', ') || ')'
+                select format(', primary key (%s)) partition by range (%I', string_agg(quote_ident(name), ', '), min(name))
                 from jsonb_array_elements_text(source.value -> 'key') as key (name)
                 having count(*) > 0
             )

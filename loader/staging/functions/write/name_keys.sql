@@ -8,28 +8,33 @@ declare
     code constant bigint[] := array(
         select one.place from unnest(tokens) with ordinality as one (token, place) where one.token !~ '^\s' order by one.place
     );
+    -- Of each grouped expression, the longest first.
+    names constant jsonb := (
+        select jsonb_agg(jsonb_build_array(named.number, named.tokens) order by cardinality(named.tokens) desc, named.number)
+        from (
+            select
+                key.number,
+                array(
+                    select scanned.token from cdc.scan(key.value ->> 'expression') as scanned
+                    where scanned.token !~ '^\s' order by scanned.place
+                ) as tokens
+            from jsonb_array_elements(keys) with ordinality as key (value, number)
+            where (key.value ->> 'is_constant')::boolean is not true
+        ) as named
+    );
     named text := '';
     place integer := 1;
     key record;
 begin
     while place <= cardinality(code) loop
-        select one.number, cardinality(one.own) as size into key
-        from (
-            select
-                keys_in_order.number,
-                array(
-                    select scanned.token from cdc.scan(keys_in_order.value ->> 'expression') as scanned
-                    where scanned.token !~ '^\s' order by scanned.place
-                ) as own
-            from jsonb_array_elements(keys) with ordinality as keys_in_order (value, number)
-            where (keys_in_order.value ->> 'is_constant')::boolean is not true
-        ) as one
+        select one.value ->> 0 as number, jsonb_array_length(one.value -> 1) as size into key
+        from jsonb_array_elements(names) with ordinality as one (value, rank)
         where
-            one.own = array(select tokens[code[n]] from generate_series(place, place + cardinality(one.own) - 1) as n order by n)
+            one.value -> 1 = to_jsonb(array(select tokens[n] from unnest(code[place:place + jsonb_array_length(one.value -> 1) - 1]) as n))
             -- A function, a part of a name, or a type that is called like the column.
-            and coalesce(tokens[code[place + cardinality(one.own)]], '') not in ('(', '.', '''')
+            and coalesce(tokens[code[place + jsonb_array_length(one.value -> 1)]], '') not in ('(', '.', '''')
             and coalesce(tokens[code[place - 1]], '') not in ('.', ':')
-        order by cardinality(one.own) desc, one.number
+        order by one.rank
         limit 1;
         named := named || case when place > 1 and code[place] > code[place - 1] + 1 then ' ' else '' end;
         if key.number is null then
