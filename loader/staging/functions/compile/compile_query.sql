@@ -8,8 +8,7 @@
 -- collations       by column, one that is not the type's own
 -- query            gives keys and kept, over sources called waltally_source_1, and so on
 --
--- The arguments:
---
+-- Given are:
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],
 --          "columns": [{"name", "type": as format_type gives it, or other, "exact": with its length, "labels": of an
 --          enum, "is_domain", "collation", "collation_is": as table_shape has them}],
@@ -18,8 +17,7 @@
 -- options  {"timezone", "unique_key": [], "ignore_deletes": ["schema.table"], "surrogate_key", "engine",
 --          "contract": {"column": "type"}}
 --
--- A query that cannot be kept is refused: WL003, with a reason and a remedy a line. What PostgreSQL refuses has its
--- error.
+-- A query that cannot be kept is refused: WL003, with a reason and a remedy a line; PostgreSQL's own errors stay.
 create or replace function cdc.compile_query(query text, inputs jsonb, options jsonb default '{}') returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -32,12 +30,9 @@ as $$
 declare
     is_downstream constant boolean := inputs @? '$[*].model';
     mixture constant text := 'The query reads sources beside models, which change at other moments.';
-    named record; read record;
-    tree jsonb;
+    named record; read record; tree jsonb;
     nodes cdc.tree_node[];
-    needed jsonb; exact jsonb;
-    -- Of how many rows of sources a row of the result is made.
-    width integer;
+    needed jsonb;
     unwrapped record;
     compiled jsonb;
     own record;
@@ -52,9 +47,7 @@ begin
     -- dbt and its manifest name them in other orders.
     inputs := (select jsonb_agg(value order by coalesce(value ->> 'table', value ->> 'model') collate "C") from jsonb_array_elements(inputs));
     named := cdc.name_sources(query, inputs);
-    exact := cdc.exact_columns(named.named, named.numbered);
-    read := cdc.read_query(named.named, numbered => named.numbered);
-    exact := coalesce(exact, read.columns);
+    read := cdc.read_sources(named.named, named.numbered);
     named.numbered := cdc.rename_columns(named.numbered);
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
@@ -66,32 +59,26 @@ begin
     select * into own from cdc.find_group(nodes, named.numbered);
     perform cdc.refuse_query(
         named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null',
-        array(select unwrapped.numbers[place] from jsonb_array_elements(exact) with ordinality as one (value, place) where value ? 'is_loose'),
+        array(select unwrapped.numbers[place] from jsonb_array_elements(read.columns) with ordinality as one (value, place) where value ? 'is_loose'),
         options ? 'timezone', named.numbered
     );
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
     if not is_downstream then
-        select max(jsonb_array_length(term.value)) into width
-        from cdc.read_joins(tree, 'table') as joins
-        cross join jsonb_array_elements(joins.terms) as term;
+        perform cdc.refuse_joins(tree, needed, named.numbered);
     end if;
-    if width > 1 then
-        perform cdc.refuse_sources('A join of two tables that change.', needed, named.numbered);
-    elsif width = 0 then
-        raise exception 'The query reads no source.' using errcode = 'WL003', hint = 'Name a table by source(), or a model by ref().';
-    elsif own.core is not null then
+    if own.core is not null then
         compiled := compiled || cdc.compile_group(
-            read.printed, exact, nodes, named.numbered -> 0, own.core, own.kind, own.grouped, unwrapped.top_path, unwrapped.numbers
+            read.printed, read.columns, nodes, named.numbered -> 0, own.core, own.kind, own.grouped, unwrapped.top_path, unwrapped.numbers
         );
     elsif (unwrapped.inner_tree ->> 'hasAggs')::boolean or unwrapped.inner_tree -> 'groupClause' <> 'null' then
         compiled := compiled || cdc.compile_fact(
-            read.printed, exact, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
+            read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
         );
     elsif is_downstream then
         raise exception 'A query over models without an aggregate: a table of it would hold what the models hold.'
             using errcode = 'WL003', hint = 'Instead: a view.';
     else
-        compiled := compiled || cdc.compile_rows(read.printed, exact, nodes, named.numbered, options);
+        compiled := compiled || cdc.compile_rows(read.printed, read.columns, nodes, named.numbered, options);
     end if;
     compiled := case when is_downstream
         then cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;

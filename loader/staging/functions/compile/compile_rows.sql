@@ -5,8 +5,7 @@
 --                 order, else the last change of each key
 -- needs_old_rows  whether it has to, because a key may belong to two rows for a moment
 -- read_columns    those on which more depends than columns that are them as they are
--- large_columns   those that may be stored out of line, so that an update leaves them out, and that the model may not
---                 hold: read by an expression alone, or of a row that enters by a condition
+-- large_columns   see there
 create or replace function cdc.compile_rows(
     printed text, columns jsonb, nodes cdc.tree_node[], sources jsonb, options jsonb
 ) returns jsonb
@@ -14,9 +13,6 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     source constant jsonb := sources -> 0;
     key constant jsonb := coalesce(nullif(source -> 'key', 'null'), '[]');
-    has_condition constant boolean := exists (
-        select from unnest(nodes) as node where node.path ~ '\.quals$' and node.path !~ '\.subselect\.'
-    );
     parts record := cdc.split_select(printed);
     selected jsonb;
 begin
@@ -73,18 +69,7 @@ begin
                 variable.fields ->> 'varlevelsup' <> '0'
                 or variable.path !~ '\.(targetList\.[0-9]+\.expr|joinaliasvars\.[0-9]+)$'
         ),
-        'large_columns', (
-            select coalesce(jsonb_agg(value ->> 'name' order by place), '[]')
-            from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
-            inner join cdc.read_columns(nodes) as read on read.column_number = one.place and read.is_needed
-            where
-                not key ? (value ->> 'name')
-                and (has_condition or not selected @> jsonb_build_array(jsonb_build_object('column', value -> 'name')))
-                and not value ? 'labels'
-                -- So many characters, in whatever encoding, fill no page that others share.
-                and coalesce(substring(value ->> 'exact' from '\((\d+)\)$')::integer > 500, true)
-                and coalesce((select t.typstorage in ('x', 'e') from pg_type as t where t.oid = to_regtype(value ->> 'type')), true)
-        ),
+        'large_columns', cdc.large_columns(source, nodes, selected),
         'query', parts.head || e'\n' || (
             select string_agg(format('    %s as %I', parts.entries[place], value ->> 'name'), e',\n' order by place)
             from jsonb_array_elements(columns) with ordinality as one (value, place)

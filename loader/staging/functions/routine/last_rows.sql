@@ -5,11 +5,8 @@
 -- insert has its place in `missing` and, as old values, the first image of the row, under whose key it was before them.
 create or replace function cdc.last_rows(changes cdc.change[], key_nos integer[]) returns cdc.change[]
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 -- A routine has switched off joins for its table's sake; a plan of many rows is not worth compiling.
-set enable_hashjoin = on
-set enable_mergejoin = on
-set jit = off
+set search_path = pg_catalog, pg_temp set enable_hashjoin = on set enable_mergejoin = on set jit = off
 as $$
 #variable_conflict use_column
 begin
@@ -33,8 +30,7 @@ begin
         -- When a key gets a row, or another one, and when its row leaves it.
         moments as (
             select
-                number,
-                is_entry,
+                number, is_entry,
                 not is_entry or action = 'U' and old_key = new_key as has_before,
                 -- The change that gave the key the row that it has before.
                 lag(number) over in_order as former,
@@ -54,9 +50,7 @@ begin
             where lacking <> '{}' and number in (select number from moments where is_last and is_entry)
             union all
             select
-                life.number,
-                former.number,
-                life.age + 1,
+                life.number, former.number, life.age + 1,
                 array(
                     select case when place = any (life.lacking) then former.new_values[place] else value end
                     from unnest(life.row_values) with ordinality as one (value, place)
@@ -76,17 +70,10 @@ begin
         )
 
         select coalesce(array_agg(row(
-            numbered.table_no,
-            side.action,
-            numbered.commit_lsn,
-            numbered.ordinal,
-            false,
-            null,
+            numbered.table_no, side.action, numbered.commit_lsn, numbered.ordinal, false, null,
             case when side.action = 'I' then completed.old_values when moments.is_entry then numbered.new_values else numbered.old_values end,
             case when side.action = 'I' then coalesce(completed.row_values, numbered.new_values) end,
-            1,
-            numbered.last_lsn,
-            case when side.action = 'I' then completed.lacking end
+            1, numbered.last_lsn, case when side.action = 'I' then completed.lacking end
         )::cdc.change), '{}')
         from moments
         inner join numbered on numbered.number = moments.number
