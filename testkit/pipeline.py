@@ -12,11 +12,11 @@ from loader.applying.applier import apply_once
 from loader.capture.events import RunState
 from loader.capture.follow import follow
 from loader.monitoring import status
-from loader.monitoring.findings import Thresholds
 from loader.setup import setup
 from loader.setup.dbt_project import read_manifest
 from loader.setup.declared import Declared
 from loader.source.asking_tables import read_current
+from loader.source.state import Thresholds
 from testkit import recount
 from testkit.databases import TABLES, Database
 from testkit.model import registered

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from waltally_jobs.common import errors as of_jobs
 
-from loader.monitoring.findings import Thresholds
+from loader.source.state import Thresholds
 from waltally import errors
 from waltally.errors import LoaderError
 

@@ -15,7 +15,7 @@ from loader.source.asking import SLOT_STATE
 from loader.source.server import Server
 from loader.source.slot import SlotInfo, SlotState
 from loader.source.slot_admin import origin_name
-from loader.source.standbys.actions import read_history
+from loader.source.standbys import read_history
 from loader.staging.records import SlotPosition
 from waltally import lsn, session_settings
 from waltally.server_errors import lent_session

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from loader.source import findings as rules
+from loader.findings.tables import leaves_fit, no_partition_is_declared, table_findings
 from loader.source.asking_tables import ask_table
 from loader.source.state import State
-from loader.source.table_checks import table_findings
 from waltally.database import Connection
 from waltally.errors import LoaderError
 from waltally.models import Model
@@ -53,6 +52,6 @@ def _findings(
     own = {root: leaves for root, leaves in state.roots.items() if root == table}
     return [
         *table_findings(info, needing),
-        *rules.no_partition_is_declared(replace(state, models=models)),
-        *rules.leaves_fit(replace(state, roots=own)),
+        *no_partition_is_declared(replace(state, models=models)),
+        *leaves_fit(replace(state, roots=own)),
     ]

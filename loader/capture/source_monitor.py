@@ -16,9 +16,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from loader.capture.poller import Poller
+from loader.findings.synchronous import why_commits_wait
 from loader.source import leaf_catalog
 from loader.source.label_catalog import LabelCatalog
-from loader.source.standbys.actions import HAS_WAITS, read_wait
+from loader.source.standbys import HAS_WAITS, read_standbys
 from waltally import lsn
 from waltally.database import Connection, connect
 from waltally.errors import LoaderError
@@ -116,8 +117,10 @@ class SourceMonitor(Poller[Connection, Answer]):
         self.has_altered = not self._columns.is_as_read(connection)
         if not self.has_altered:
             self.seen = answer.wal_end
-        if answer.has_waits and (finding := read_wait(connection)) is not None:
-            self._stop_stream(finding)
+        if answer.has_waits:
+            finding = why_commits_wait(read_standbys(connection))
+            if finding is not None:
+                self._stop_stream(finding)
         return answer
 
     def _wake_server(self, connection: Connection, restart_lsn: int) -> None:

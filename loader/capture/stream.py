@@ -8,131 +8,43 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from psycopg.conninfo import make_conninfo
 
 from loader.capture.catalogs import Catalog
 from loader.capture.followed_tables import FollowedTables
 from loader.capture.handshake import Handshake, connect_replication, shake_hands, start
-from loader.capture.lacking_tables import Lacking, find_lacking, of_followed
+from loader.capture.lacking_tables import find_lacking, of_followed
 from loader.capture.position import Position
 from loader.capture.protocol import ProtocolError, ReplicationConnection
 from loader.capture.protocol_errors import protocol_error
 from loader.capture.reader import SlotReader
 from loader.capture.source_monitor import SourceMonitor
-from loader.capture.stages import Stage
 from loader.capture.stages.columns import column_stage
 from loader.capture.stages.encodings import EncodingChecker
 from loader.capture.stages.partitions import Partitions
-from loader.source import findings as rules
+from loader.findings.lists import NOTED, STREAM, findings
+from loader.findings.slot import why_not_followable
 from loader.source.asking import read_server, read_slot_state
 from loader.source.asking_tables import read_counted
 from loader.source.label_catalog import LabelCatalog
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
-from loader.source.standbys import actions
-from loader.source.standbys import findings as standby_rules
-from loader.source.state import State
-from loader.source.table_identity import TableIdentities
+from loader.source.standbys import write_source
 from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Kept, Labels
-from loader.staging.records import Registration, SlotPosition
+from loader.staging.records import SlotPosition
 from waltally import failpoints
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, combine
 from waltally.settings import Settings
-from waltally.tables import Table
 
 log = logging.getLogger("loader")
 
 _LOOK_SECONDS = 2.0
 """How often to ask for a table that cannot be followed yet."""
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What source and target say before anything is streamed."""
-
-    hello: Handshake
-    state: State
-    catalog: LeafCatalog
-    labels: LabelCatalog
-    kept: Kept
-    """The columns of each table that are kept."""
-    keep_columns: Stage | None
-    """Removes the others; None where all are kept."""
-    lacking: Lacking
-    """The tables that are not followed, and why."""
-
-
-def ask(
-    settings: Settings, replication: ReplicationConnection, source: Connection, target: ChangeLog
-) -> Answers:
-    """Ask both servers everything that is judged before the slot is streamed."""
-    hello = shake_hands(replication, settings.slot, target.record)
-    registration = target.registration()
-    catalog = LeafCatalog(source, registration.tables, registration.leaves)
-    # Of a table that is new, the partitions are as they should be.
-    new = {table: root for table, root in catalog.roots.items() if table not in registration.labels}
-    counted = read_counted(target.connection)
-    registration = replace(
-        registration,
-        leaves={**new, **registration.leaves},
-        # A seed may have counted a table before any loader knew it.
-        labels={**_counted_labels(registration, counted), **registration.labels},
-    )
-    state = read_stream(settings, source, hello.slot, registration.models, catalog.roots)
-    state = replace(state, registration=registration, counted=counted)
-    kept, keep_columns = column_stage(source, registration, settings.columns, hello.encoding)
-    source.give_up_locks()
-    lacking = find_lacking(source, state)
-    return Answers(
-        hello,
-        state,
-        catalog,
-        LabelCatalog(source, registration.models),
-        {table: columns for table, columns in kept.items() if table not in lacking},
-        keep_columns,
-        lacking,
-    )
-
-
-def _counted_labels(
-    registration: Registration, counted: Mapping[str, TableIdentities]
-) -> dict[Table, Labels]:
-    """Return what the needed columns of each table were when its models counted them."""
-    labels: dict[Table, Labels] = {}
-    for table in registration.tables:
-        for identities in counted.values():
-            if (identity := identities.get(str(table))) is not None:
-                labels[table] = {**labels.get(table, {}), **identity["labels"]}
-    return labels
-
-
-REFUSED: tuple[rules.Rule, ...] = (
-    rules.slot_goes_on,
-    standby_rules.commits_do_not_wait,
-    rules.tables_are_there,
-    rules.no_partition_is_declared,
-)
-"""Rules without which nothing can be streamed."""
-
-NOTED: tuple[rules.Rule, ...] = (rules.tables_are_those_counted, rules.leaves_fit)
-"""Rules whose findings are logged: the log goes on, and the models wait."""
-
-
-def judge(state: State) -> None:
-    """Raise why the slot may not be streamed; log what the models have to be counted again for."""
-    for rule in REFUSED:
-        if findings := list(rule(of_followed(state))):
-            raise combine(findings)
-    for rule in NOTED:
-        for finding in rule(state):
-            log.warning(finding.sentence)
 
 
 class Stream:
@@ -148,45 +60,71 @@ class Stream:
             try:
                 self.log = ChangeLog(settings)
                 parts.callback(self.log.close)
-                replication = connect_replication(settings.source)
-                parts.callback(replication.finish)
+                self._replication = connect_replication(settings.source)
+                parts.callback(self._replication.finish)
                 # The same server: the string may name several.
-                dsn = make_conninfo(settings.source, **replication.address)
-                source = connect(dsn, "source")
-                parts.callback(source.close)
-                answers = ask(settings, replication, source, self.log)
-                judge(answers.state)
-                self._own(settings, answers, replication, source, check_encoding_to, parts)
-                self._source, self._answers = source, answers
-                self._lacking, self._lacking_at = answers.lacking, time.monotonic()
-                if not self.catalogs and not answers.lacking:
-                    source.close()
-                self.monitor = SourceMonitor(dsn, answers.hello.slot.name)
+                dsn = make_conninfo(settings.source, **self._replication.address)
+                self._source = connect(dsn, "source")
+                parts.callback(self._source.close)
+                self._ask(settings)
+                self._judge()
+                self._make_stages(settings, check_encoding_to, parts)
+                self._own()
+                if not self._catalogs and not self._lacking:
+                    self._source.close()
+                self.monitor = SourceMonitor(dsn, settings.slot)
                 parts.callback(self.monitor.close)
-                self._read(answers, replication, source, parts)
+                self._read(parts)
             except ProtocolError as error:
                 raise protocol_error(error, settings.slot) from error
             self._parts = parts.pop_all()
 
-    def _own(
-        self,
-        settings: Settings,
-        answers: Answers,
-        replication: ReplicationConnection,
-        source: Connection,
-        check_encoding_to: int,
-        parts: ExitStack,
-    ) -> None:
-        """Stream the slot, take its record, and write down what the log holds from here on."""
-        hello, self.registration = answers.hello, answers.state.registration
-        at = hello.record.position_lsn
-        self.partitions = Partitions(answers.catalog, self.registration, at)
-        self.catalogs: list[Catalog] = []
-        """What has to stay as it is; the source's connection asks."""
-        if self.partitions.roots:
-            self.catalogs.append(answers.catalog)
-        if not answers.labels.is_empty:
-            self.catalogs.append(answers.labels)
+    def _ask(self, settings: Settings) -> None:
+        """Ask both servers everything that is judged before the slot is streamed."""
+        source = self._source
+        self._hello = hello = shake_hands(self._replication, settings.slot, self.log.record)
+        registration = self.log.registration()
+        self._leaves = LeafCatalog(source, registration.tables, registration.leaves)
+        roots = self._leaves.roots
+        # Of a table that is new, the partitions are as they should be.
+        new = {table: root for table, root in roots.items() if table not in registration.labels}
+        counted = read_counted(self.log.connection)
+        # A seed may have counted a table before any loader knew it.
+        labels = {
+            table: {
+                column: own
+                for identities in counted.values()
+                if str(table) in identities
+                for column, own in identities[str(table)]["labels"].items()
+            }
+            for table in registration.tables
+        }
+        self.registration = replace(
+            registration,
+            leaves={**new, **registration.leaves},
+            labels={**labels, **registration.labels},
+        )
+        state = read_stream(settings, source, hello.slot, registration.models, roots)
+        self._state = replace(state, registration=self.registration, counted=counted)
+        self._kept, self._keep_columns = column_stage(
+            source, self.registration, settings.columns, hello.encoding
+        )
+        source.give_up_locks()
+        self._lacking = self._newest_lacking = find_lacking(source, self._state)
+        self._lacking_at = time.monotonic()
+        self._labels = LabelCatalog(source, registration.models)
+
+    def _judge(self) -> None:
+        """Raise why the slot may not be streamed; log what models have to be counted again for."""
+        if problems := findings(STREAM, of_followed(self._state)):
+            raise combine(problems)
+        for finding in findings(NOTED, self._state):
+            log.warning(finding.sentence)
+
+    def _make_stages(self, settings: Settings, check_encoding_to: int, parts: ExitStack) -> None:
+        """Make what changes the slot's messages on their way."""
+        hello, at = self._hello, self._hello.record.position_lsn
+        self._partitions = Partitions(self._leaves, self.registration, at)
         check_encoding = None
         if check_encoding_to > at:
             checker = EncodingChecker(settings.target, hello.encoding, check_encoding_to)
@@ -194,34 +132,51 @@ class Stream:
             check_encoding = checker.check
         # Columns are known by the names of the partitioned tables, and a row that moves is found
         # by the columns that are left.
-        rename, join = self.partitions.stages
-        self._stages = [
-            stage for stage in (rename, answers.keep_columns, check_encoding, join) if stage
-        ]
-        tables = self.partitions.tables
-        start(replication, hello.slot.name, at, tables, hello.origin)
+        rename, join = self._partitions.stages
+        stages = (rename, self._keep_columns, check_encoding, join)
+        self._stages = [stage for stage in stages if stage]
+        self._catalogs: list[Catalog] = []
+        """What has to stay as it is; the source's connection asks."""
+        if self._partitions.roots:
+            self._catalogs.append(self._leaves)
+        if not self._labels.is_empty:
+            self._catalogs.append(self._labels)
+
+    def _own(self) -> None:
+        """Stream the slot, take its record, and write down what the log holds from here on."""
+        hello, partitions, slot = self._hello, self._partitions, self._hello.slot
+        start(
+            *(self._replication, slot.name, hello.record.position_lsn),
+            *(partitions.tables, hello.origin),
+        )
         # Only the owner of the slot moves the record and the slot. We own it from here on, so
         # both are read and judged again.
         self.log.acquire_slot_lock()
         record = self.log.record()
-        judge_again(hello, replication, source, record)
+        judge_again(hello, self._replication, self._source, record)
         self._fit_target(hello)
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
-        for finding in answers.lacking.values():
+        for finding in self._lacking.values():
             log.warning("%s\nTry: %s", finding, finding.remedy)
         self.log.register_tables(
-            *(self.registration, answers.state.identities, answers.lacking),
-            answers.labels.read_lsn,
+            *(self.registration, self._state.identities, self._lacking), self._labels.read_lsn
         )
         self.followed = FollowedTables(
-            self.log, self.registration, self.partitions, answers.labels, self.catalogs
+            *(self.log, self.registration, partitions, self._labels, self._catalogs)
         )
-        self.followed.begin(answers.kept, record.position_lsn)
+        kept = {table: own for table, own in self._kept.items() if table not in self._lacking}
+        self.followed.begin(kept, record.position_lsn)
         self.log.commit()
         failpoints.reach("after-followed")
         self.position = Position(record.position_lsn)
-        self._hold_last_record(hello)
+        # Where other servers copy the slot, they may lack the record that the last session left.
+        has_copies = slot.state is not None and slot.state.has_copies
+        self.confirms_late = has_copies and self.writes_own_wal
+        """Whether a position is confirmed only once the WAL with its record has come back."""
+        if slot.state is not None and self.confirms_late:
+            self.position.confirmed = slot.state.confirmed_flush_lsn or 0
+            self.position.hold(slot.server.wal_end)
 
     def _fit_target(self, hello: Handshake) -> None:
         """Have the target's session fit the source, and write down the source's history."""
@@ -235,45 +190,20 @@ class Stream:
         if hello.origin is not None and (self.writes_own_wal or target is None):
             self.log.use_origin(origin_name(hello.slot.name))
         self.log.begin()
-        actions.write_source(self.log.connection, hello.slot.server)
+        write_source(self.log.connection, hello.slot.server)
         self.log.commit()
 
-    def _hold_last_record(self, hello: Handshake) -> None:
-        """Where other servers copy the slot, hold back what they may lack the record of.
-
-        That is the record that the last session left.
-        """
-        slot = hello.slot.state
-        self.confirms_late = slot is not None and slot.has_copies and self.writes_own_wal
-        """Whether a position is confirmed only once the WAL with its record has come back."""
-        if slot is not None and self.confirms_late:
-            self.position.confirmed = slot.confirmed_flush_lsn or 0
-            self.position.hold(hello.slot.server.wal_end)
-
-    def _read(
-        self,
-        answers: Answers,
-        replication: ReplicationConnection,
-        source: Connection,
-        parts: ExitStack,
-    ) -> None:
+    def _read(self, parts: ExitStack) -> None:
         """Begin to read the slot and to watch the source."""
-        hello, partitions = answers.hello, self.partitions
-        reader = SlotReader(
-            replication,
-            self.position,
-            self.monitor,
-            self._stages,
-            partitions.names.root_of,
-            hello.status_seconds,
-            source.cut,
+        self.reader = SlotReader(
+            *(self._replication, self.position, self.monitor, self._stages),
+            *(self._partitions.names.root_of, self._hello.status_seconds, self._source.cut),
         )
         # Closed first: then the monitor sees to it that the slot is free.
-        parts.callback(reader.close)
-        reader.start()
-        self.reader = reader
-        plain = () if partitions.roots else self.registration.tables
-        self.monitor.watch(hello.pid, reader.stop, plain, answers.labels)
+        parts.callback(self.reader.close)
+        self.reader.start()
+        plain = () if self._partitions.roots else self.registration.tables
+        self.monitor.watch(self._hello.pid, self.reader.stop, plain, self._labels)
 
     @property
     def outdated(self) -> str:
@@ -284,17 +214,12 @@ class Stream:
             return "a table is partitioned now"
         if self.monitor.has_altered:
             return "a table or a column is not what it was"
-        if self._lacks_the_same():
-            return ""
-        return "a table lacks something else than it did"
-
-    def _lacks_the_same(self) -> bool:
-        """Return whether the tables that are not followed still lack what they did."""
-        answers = self._answers
-        if answers.lacking and time.monotonic() - self._lacking_at > _LOOK_SECONDS:
-            self._lacking = find_lacking(self._source, answers.state)
+        if self._lacking and time.monotonic() - self._lacking_at > _LOOK_SECONDS:
+            self._newest_lacking = find_lacking(self._source, self._state)
             self._lacking_at = time.monotonic()
-        return [*map(str, self._lacking.values())] == [*map(str, answers.lacking.values())]
+        if [*map(str, self._newest_lacking.values())] != [*map(str, self._lacking.values())]:
+            return "a table lacks something else than it did"
+        return ""
 
     def close(self) -> None:
         """Free the slot and end every connection."""
@@ -312,7 +237,7 @@ def judge_again(
     state = read_slot_state(source, hello.slot.name)
     server = replace(hello.slot.server, wal_end=read_server(source).wal_end)
     slot = replace(hello.slot, state=state, record=record, server=server)
-    if (finding := rules.why_not_followable(slot)) is not None:
+    if (finding := why_not_followable(slot)) is not None:
         raise finding
     if state is None or state.active_pid != hello.pid:
         # Where the server has ended the stream since, this raises why, after what came before.

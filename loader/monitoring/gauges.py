@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 
 from loader.capture.events import RunState
 from loader.capture.poller import Poller
-from loader.monitoring.findings import Thresholds
 from loader.monitoring.status import report
 from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
@@ -189,7 +188,7 @@ class GaugeCollector(Collector):
 
     def _count_findings(self, target: Target) -> Counter[str]:
         """Return how many findings there are by the name of their error."""
-        problems = report(self._settings, Thresholds(), target).findings
+        problems = report(self._settings, target=target).findings
         return Counter(type(finding).__name__ for finding in problems)
 
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from loader.monitoring.findings import (
-    Summary,
-    Thresholds,
-    findings,
-    lag_bytes,
-    lag_seconds,
-    models_of,
-    summarize,
-)
+from loader.findings.lists import STATUS, findings
+from loader.monitoring.summary import Summary, summarize
 from loader.source.read_state import read_state
-from loader.source.state import State
+from loader.source.state import State, Thresholds
 from waltally import lsn
 from waltally.database import Target, connect, connect_target
 from waltally.errors import LoaderError
@@ -31,7 +24,6 @@ class Report:
     """A state and its findings."""
 
     state: State
-    thresholds: Thresholds
     findings: list[LoaderError]
 
     @property
@@ -42,7 +34,6 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """Return the JSON contract."""
         state, server = self.state, self.state.slot.server
-        as_of, age = (None, None) if state.stored is None else state.stored.exact
         return {
             "version": JSON_VERSION,
             "source": {
@@ -51,11 +42,11 @@ class Report:
                 "wal_lsn": lsn.show(server.wal_end),
             },
             "slot": {"name": state.slot.name, **_slot(state)},
-            "exact_as_of": as_of,
-            "exact_age_seconds": age,
+            "exact_as_of": state.stored and state.stored.exact_as_of,
+            "exact_age_seconds": state.stored and state.stored.exact_age_seconds,
             "position": _position(state),
-            "models": [asdict(model) for model in models_of(state)],
-            "thresholds": asdict(self.thresholds),
+            "models": [asdict(model) for model in state.stored_models],
+            "thresholds": asdict(state.thresholds),
             "findings": [
                 {
                     "code": finding.exit_code,
@@ -70,7 +61,9 @@ class Report:
         }
 
 
-def report(settings: Settings, thresholds: Thresholds, target: Target | None = None) -> Report:
+def report(
+    settings: Settings, thresholds: Thresholds | None = None, target: Target | None = None
+) -> Report:
     """Look at source and target. Raises LoaderError where one of them cannot be asked.
 
     An open session at the `target` is used, and stays open.
@@ -81,8 +74,8 @@ def report(settings: Settings, thresholds: Thresholds, target: Target | None = N
             target = opened.enter_context(closing(connect_target(settings)))
         source.give_up_locks()
         target.give_up_locks()
-        state = read_state(settings, source, target)
-    return Report(state, thresholds, findings(state, thresholds))
+        state = replace(read_state(settings, source, target), thresholds=thresholds or Thresholds())
+    return Report(state, findings(STATUS, state))
 
 
 def _slot(state: State) -> dict[str, Any]:
@@ -112,8 +105,8 @@ def _position(state: State) -> dict[str, Any] | None:
         "lsn": lsn.show(stored.record.position_lsn),
         "start_lsn": lsn.show(stored.record.start_lsn),
         "moved_at": stored.moved_at,
-        "lag_bytes": lag_bytes(state),
-        "lag_seconds": lag_seconds(state),
+        "lag_bytes": state.lag_bytes,
+        "lag_seconds": state.lag_seconds,
         "stored_changes": stored.record.stored_changes,
         "newest_commit_at": stored.newest_commit_at,
     }

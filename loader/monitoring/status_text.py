@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 
 import typer
 
-from loader.monitoring.findings import lag_bytes, lag_seconds, models_of, wal_held
 from loader.monitoring.status import Report
 from loader.monitoring.text_lines import REMEDY, aligned, echo
 from loader.source.slot import SlotState
@@ -44,7 +43,7 @@ def render(report: Report, positions: bool = False) -> list[str]:
     `positions`: also where slot and models are in the WAL. A remedy is one line, so that its SQL
     can be pasted.
     """
-    summary, models = report.summary, models_of(report.state)
+    summary, models = report.summary, report.state.stored_models
     lines = [summary.sentence]
     lines += [f"{REMEDY}{summary.remedy}"] if summary.remedy else []
     for finding in report.findings[1:]:
@@ -133,7 +132,7 @@ def _slot(state: State) -> list[tuple[str, str]]:
             lines.append(("", "other servers may keep a copy"))
         lines.append(("WAL held back", _held(state, slot)))
     if stored:
-        lines.append(("lag", f"{size(lag_bytes(state))}, {duration(lag_seconds(state))}"))
+        lines.append(("lag", f"{size(state.lag_bytes)}, {duration(state.lag_seconds)}"))
         if stored.newest_commit_at:
             lines.append(("newest change", f"committed {ago(stored.newest_commit_at)}"))
         lines.append(("stored", plural(stored.record.stored_changes, "change")))
@@ -145,7 +144,7 @@ def _positions(state: State) -> list[tuple[str, str]]:
     if stored := state.stored:
         position = lsn.show(stored.record.position_lsn)
         lines.append(("position", f"{position}, moved {ago(stored.moved_at)}"))
-    for model in models_of(state):
+    for model in state.stored_models:
         if model.applied_lsn:
             lines.append(("applied", f"{model.applied_lsn} by {model.name}"))
     return lines
@@ -160,5 +159,5 @@ def _not_followed(slot: SlotState) -> str:
 
 
 def _held(state: State, slot: SlotState) -> str:
-    held, left = f"{size(wal_held(state))} ({slot.wal_status})", slot.safe_wal_size
+    held, left = f"{size(state.wal_held)} ({slot.wal_status})", slot.safe_wal_size
     return f"{held}, no limit" if left is None else f"{held}, lost after {size(max(0, left))} more"

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from loader.monitoring.findings import lacking
+from loader.findings.lists import COMPLETE, findings
+from loader.findings.progress import rejections
 from loader.source.read_state import read_state
 from loader.staging.records import STATE_COLUMNS, ModelState, builder
 from waltally import lsn
@@ -61,7 +62,8 @@ def _judge(settings: Settings, target: Target, names: Sequence[str]) -> int:
     with closing(connect(settings.source, "source")) as source:
         source.give_up_locks()
         state = read_state(settings, source, target, names)
-    if problems := lacking(state, names):
+    models = [model for model in state.stored_models if not names or model.name in names]
+    if problems := [*findings(COMPLETE, state), *rejections(models)]:
         raise combine(problems)
     return state.slot.server.wal_end
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-_MOST_POINTS = 1000
+from loader.source.state import IDLE_WAL_BYTES
 
-IDLE_WAL_BYTES = 16 * 1024
-"""Bytes of WAL that an idle loader may leave unconfirmed; less than this is no lag."""
+_MOST_POINTS = 1000
 
 
 class WalClock:

@@ -12,7 +12,7 @@ from loader.source.slot_admin import (
     left_slot,
     require_no_loader,
 )
-from loader.source.standbys import actions
+from loader.source.standbys import keep_on_standbys, write_source
 from loader.staging import registration
 from waltally import lsn
 from waltally.database import Connection, Target
@@ -49,7 +49,7 @@ def begin_log(
         assert state.confirmed_flush_lsn is not None, "a rule has looked"
         start = state.confirmed_flush_lsn
         done = [f"took over the slot {settings.slot} at {lsn.show(start)}"]
-        done += actions.keep_on_standbys(settings, state) if copied else []
+        done += keep_on_standbys(settings, state) if copied else []
     # It writes to the log before the record, so a prune, which locks the log, ends before or sees
     # the record.
     with target.transaction():
@@ -114,4 +114,4 @@ def write_record(target: Target, server: Server, start: int) -> None:
             lsn.show(start),
         ),
     )
-    actions.write_source(target, server)
+    write_source(target, server)

@@ -6,20 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
+from loader.findings import lists
+from loader.findings.lists import findings
+from loader.findings.slot import slot_is_free
+from loader.findings.standbys import primary_note
+from loader.findings.tables import special_numbers_note
 from loader.setup.begin_log import begin_log
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
-from loader.setup.findings import (
-    CHECK_RULES,
-    COUNTED_RULES,
-    SERVER_RULES,
-    SLOT_RULES,
-    TABLE_RULES,
-    TARGET_RULES,
-    findings,
-    not_set_up,
-    slot_is_free,
-)
 from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.slot_admin import (
@@ -27,15 +21,13 @@ from loader.source.slot_admin import (
     foreign_slot_finding,
     make_origin,
 )
-from loader.source.standbys import actions
-from loader.source.standbys import findings as standby_rules
+from loader.source.standbys import keep_on_standbys
 from loader.source.state import State
-from loader.source.table_checks import special_numbers_note
 from loader.source.table_shape import read_shapes
 from loader.staging import migrate, registration
 from waltally import locks
 from waltally.database import Connection, Target, connect, connect_target
-from waltally.errors import LoaderError, SlotCreationBlocked, combine
+from waltally.errors import LoaderError, NotSetUp, SlotCreationBlocked, combine
 from waltally.models import source_tables
 from waltally.settings import Settings
 
@@ -64,11 +56,16 @@ def _asked(settings: Settings, declared: Declared, only_reads: bool) -> Iterator
             declared, refused = compile_queries(declared, source, target)
             declared = with_installed(declared, source, target)
         except LoaderError as error:
-            state = read_source(settings, source, declared.models)
-            rules = (*SERVER_RULES, *TABLE_RULES)
-            raise combine([*findings(rules, state, declared), error]) from None
-        state = read_source(settings, source, declared.models)
+            state = _read(settings, source, declared)
+            problems = findings((*lists.SERVER, *lists.TABLES), state)
+            raise combine([*problems, error]) from None
+        state = _read(settings, source, declared)
         yield declared, source, target, state, refused
+
+
+def _read(settings: Settings, source: Connection, declared: Declared) -> State:
+    state = read_source(settings, source, declared.models)
+    return replace(state, failover=declared.failover, take_slot=declared.take_slot)
 
 
 def with_installed(declared: Declared, source: Connection, target: Target) -> Declared:
@@ -95,13 +92,25 @@ Outcome = tuple[list[str], list[LoaderError]]
 def check(settings: Settings, declared: Declared) -> Outcome:
     """Return what is wrong and change nothing. Raises LoaderError for a server that is down."""
     with _asked(settings, declared, only_reads=True) as (declared, source, target, state, refused):
-        problems = [*findings((*SERVER_RULES, *TABLE_RULES), state, declared), *refused]
+        problems = [*findings((*lists.SERVER, *lists.TABLES), state), *refused]
         if not problems and state.slot.state is None:
             problems += _trial(source, settings.slot)
         state = read_target(state, target)
         state = read_record(state, settings, source, target)
-        problems += findings((*TARGET_RULES, *CHECK_RULES), state, declared)
-        return list(_to_be_made(declared)), problems or not_set_up(state)
+        problems += findings((*lists.TARGET, *lists.CHECK), state)
+        return list(_to_be_made(declared)), problems or _not_set_up(state)
+
+
+def _not_set_up(state: State) -> list[LoaderError]:
+    """Return that the slot is not set up, for a check that has found nothing."""
+    if state.slot.record is not None:
+        return []
+    return [
+        NotSetUp(
+            f"Server and tables are ready; the slot {state.slot.name} is not set up yet",
+            "run `loader setup`",
+        )
+    ]
 
 
 def _trial(source: Connection, slot: str) -> list[LoaderError]:
@@ -124,14 +133,14 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
     did not make, and other LoaderErrors.
     """
     with _asked(settings, declared, only_reads=False) as (declared, source, target, state, refused):
-        unfit = findings(TABLE_RULES, state, declared)
+        unfit = findings(lists.TABLES, state)
         state = read_target(state, target)
-        problems = findings(SERVER_RULES, state, declared)
-        others = [*refused, *findings(TARGET_RULES, state, declared)]
+        problems = findings(lists.SERVER, state)
+        others = [*refused, *findings(lists.TARGET, state)]
         if not migrate.version(target):
             # It has no record. If it is the wrong target or schema, nothing is made there.
             foreign = filter(None, [foreign_slot_finding(state.slot)])
-            others += foreign if renew else slot_is_free(state, declared)
+            others += foreign if renew else slot_is_free(state)
         if problems or others:
             raise combine([*problems, *unfit, *others])
         done = migrate.upgrade(target)
@@ -139,15 +148,15 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         locks.hold(target, "registration", settings.schema)
         state = read_record(read_target(state, target), settings, source, target)
         stays = state.slot.record is not None and not renew
-        rules = SLOT_RULES if stays else ()
+        rules = lists.SLOT if stays else ()
         if not renew:  # which says itself why a slot is not dropped
             rules = (slot_is_free, *rules)
-        if problems := findings((*TARGET_RULES, *rules), state, declared):
+        if problems := findings((*lists.TARGET, *rules), state):
             raise combine([*problems, *unfit])
         if stays:
-            unfit += findings(COUNTED_RULES, state, declared)
+            unfit += findings(lists.COUNTED, state)
             if declared.failover:
-                done += actions.keep_on_standbys(settings, state.slot.state)
+                done += keep_on_standbys(settings, state.slot.state)
         else:
             done += begin_log(settings, declared, state.slot, source, target, timeout, renew)
             if make_origin(source, settings.slot):
@@ -173,8 +182,7 @@ def _to_be_made(declared: Declared) -> Iterator[str]:
 def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
     """Yield notes on what may end the slot later, with the SQL against it."""
     server = state.server
-    if declared.failover:
-        yield from standby_rules.primary_note(state)
+    yield from primary_note(state)
     if server.idle_timeout is not None:
         keep = setting_remedy(server.provider, "idle_replication_slot_timeout", "0")
         yield (

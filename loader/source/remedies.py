@@ -101,6 +101,9 @@ THEN_SEED = ", then `spark-submit spark/seed.py`, then `dbt build`"
 RENEW = f"`loader setup --renew`{THEN_SEED}"
 """Replaces a slot that cannot go on."""
 
+STOP_FIRST = "stop the loader, run `loader setup --failover`, start the loader"
+"""Lets standbys keep a slot that somebody follows."""
+
 RESTART = "-- then restart the source"
 """Follows a setting that needs a restart."""
 

@@ -14,7 +14,7 @@ from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
 from loader.source.server import Timeline
 from loader.source.slot import SlotInfo, another_name
-from loader.source.standbys import actions
+from loader.source.standbys import read_history
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
@@ -47,7 +47,7 @@ def read_slot(settings: Settings, source: Connection, target: Target) -> SlotInf
 def _history(dsn: str, number: int) -> Timeline | None:
     """Return the timeline with its history; None where it cannot be read."""
     try:
-        return actions.read_history(number, lambda command: replication_command(dsn, command))
+        return read_history(number, lambda command: replication_command(dsn, command))
     except LoaderError:
         return None
 

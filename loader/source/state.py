@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loader.source.server import ServerInfo
@@ -10,9 +10,23 @@ from loader.source.slot import SlotInfo
 from loader.source.table import TableInfo
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
-from loader.staging.records import Registration, StoredState
+from loader.staging.records import ModelStatus, Registration, StoredState
+from waltally.freshness import MAX_LAG_SECONDS
 from waltally.models import Model
 from waltally.tables import Table
+
+IDLE_WAL_BYTES = 16 * 1024
+"""Bytes of WAL that an idle loader may leave unconfirmed; less than this is no lag."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What counts as unhealthy: here and in ops/prometheus-alerts.yml."""
+
+    lag_seconds: float = MAX_LAG_SECONDS
+    wal_held_bytes: int = 8 * 2**30
+    min_safe_wal_bytes: int = 2**30
+    """Counts only where the slot also holds more than is left: the server's limit may be lower."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +61,36 @@ class State:
     """Whether another version of waltally made the target's functions."""
     stored: StoredState | None = None
     """Positions of the slot and its models; None where not read, or the slot is not set up."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    failover: bool = False
+    """Whether standbys shall keep the slot."""
+    take_slot: bool = False
+    """Whether setup may take a slot that is there, and of which the target has no record."""
+
+    @property
+    def lag_bytes(self) -> int:
+        """How much WAL of the source is after the position of record."""
+        record = self.slot.record
+        return 0 if record is None else max(0, self.slot.server.wal_end - record.position_lsn)
+
+    @property
+    def lag_seconds(self) -> float:
+        """For how long the position has stood still although there is more."""
+        stored = self.stored
+        return 0.0 if stored is None or self.lag_bytes <= IDLE_WAL_BYTES else stored.moved_age
+
+    @property
+    def wal_held(self) -> int:
+        """How much WAL the source keeps for the slot."""
+        slot = self.slot.state
+        return 0 if slot is None else slot.wal_held(self.slot.server.wal_end) or 0
+
+    @property
+    def stored_models(self) -> Sequence[ModelStatus]:
+        """What is known of the models; nothing before setup."""
+        return () if self.stored is None else self.stored.models
+
+    @property
+    def registered_models(self) -> list[ModelStatus]:
+        """Those that are no copies in another schema, whose trouble is not theirs."""
+        return [model for model in self.stored_models if model.is_registered]

@@ -217,20 +217,6 @@ class StoredState:
     moved_age: float
     """Seconds since then."""
     newest_commit_at: str | None
-    newest_commit_age: float | None
-
-    @property
-    def exact(self) -> tuple[str | None, float | None]:
-        """As of when every model is exact, and how many seconds ago that was.
-
-        Not of one that waits for a person: a finding says so.
-        """
-        registered = [model for model in self.models if model.is_registered]
-        models = [model for model in registered if model.applied_lsn or not model.is_finding]
-        if not registered:
-            return self.newest_commit_at, self.newest_commit_age
-        moments = [(model.exact_as_of, model.exact_age_seconds) for model in models]
-        known = [moment for moment in moments if moment[0] is not None]
-        if any(model.applied_lsn is None for model in models):
-            return None, None
-        return max(known, key=lambda moment: moment[1] or 0.0, default=(None, None))
+    exact_as_of: str | None
+    """As of when every model is exact, as cdc.exact_as_of says it."""
+    exact_age_seconds: float | None

@@ -53,8 +53,10 @@ select
     to_json(moved_at),
     {{0}}.seconds_since(moved_at),
     to_json(newest.committed_at),
-    {{0}}.seconds_since(newest.committed_at)
+    to_json(exact.as_of),
+    {{0}}.seconds_since(exact.as_of)
 from {{0}}.slot_position
+cross join lateral {{0}}.exact_as_of(slot_name) as exact (as_of)
 left join lateral (
     select log.committed_at from {{0}}.change_log as log
     where log.slot_name = slot_position.slot_name

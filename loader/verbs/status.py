@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loader.monitoring.findings import Thresholds
+from loader.source.state import Thresholds
 from waltally.errors import SettingError
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings

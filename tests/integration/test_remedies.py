@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from loader.findings.tables import identity_wide
 from loader.source.asking_tables import ask_table
 from loader.source.remedies import PROVIDERS, replication_remedy
-from loader.source.table_checks import identity_wide
 from testkit.commands import ROOT, wait_until
 from testkit.databases import Database, application_database, paste
 from testkit.model import NOTIFY, Query, parsed

@@ -10,14 +10,14 @@ import psycopg2
 
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
-from loader.source import table_checks
-from loader.source.findings import why_not_followable
+from loader.findings import tables
+from loader.findings.server import server_findings
+from loader.findings.slot import why_not_followable
+from loader.findings.synchronous import judge_standby_names
 from loader.source.remedies import slot_finding
 from loader.source.server import Server, ServerInfo, Timeline
-from loader.source.server_checks import server_findings
 from loader.source.slot import SlotInfo, SlotState
-from loader.source.standbys.actions import parse_history
-from loader.source.standbys.names import judge_standby_names
+from loader.source.standbys import parse_history
 from loader.source.table import TableInfo, Writes
 from loader.staging.records import SlotPosition
 from testkit.commands import ROOT
@@ -77,13 +77,13 @@ SERVERS: list[tuple[dict[str, Any], int | None, str]] = [
 
 def test_each_server_fault_has_its_code_and_remedy_and_a_sound_one_none() -> None:
     for changed, code, remedy in SERVERS:
-        found = server_findings(replace(SOUND, **changed))
+        found = [*server_findings(replace(SOUND, **changed))]
         assert [finding.exit_code for finding in found] == ([code] if code else []), changed
         assert all(remedy in finding.remedy for finding in found)
 
 
 def finding(models: TableInfo) -> LoaderError | None:
-    found = table_checks.table_findings(models, [MODEL])
+    found = tables.table_findings(models, [MODEL])
     return found[0] if found else None
 
 
@@ -107,11 +107,11 @@ def test_rows_need_their_key_alone_of_an_old_row() -> None:
     narrow = replace(
         TABLE, identity="d", identity_columns=frozenset({"shop"}), primary_key=("shop",)
     )
-    assert table_checks.table_findings(narrow, [rows]) == []
-    (found,) = table_checks.table_findings(narrow, [rows, MODEL])
+    assert tables.table_findings(narrow, [rows]) == []
+    (found,) = tables.table_findings(narrow, [rows, MODEL])
     assert "does not carry Paid At, amount: " in str(found)
     for key, said in (("id", "shop"), "id, shop"), ((), "gone or deferrable"):
-        (found,) = table_checks.table_findings(replace(narrow, primary_key=key), [rows])
+        (found,) = tables.table_findings(replace(narrow, primary_key=key), [rows])
         assert f"not as rows was compiled for it: its primary key is {said} now" in str(found)
 
 
@@ -166,7 +166,7 @@ def test_a_missing_column_hides_no_other_finding() -> None:
     without = {name: True for name in COLUMNS if name != "shop"}
     virtual = {"amount": "int generated always as (1) stored"}
     info = replace(TABLE, columns=without, identity="n", virtual=virtual)
-    missing, not_stored, narrow = table_checks.table_findings(info, [MODEL, MODEL])
+    missing, not_stored, narrow = tables.table_findings(info, [MODEL, MODEL])
     assert "has no column shop" in missing.sentence
     assert "has amount as a virtual generated column" in not_stored.sentence
     assert "correct the columns of public.n first" in str(narrow.remedy)

@@ -19,7 +19,8 @@ from loader.capture.events import Built, Following, RunState
 from loader.monitoring import metrics
 from loader.monitoring.health import Health
 from loader.monitoring.progress import Progress
-from loader.monitoring.wal_clock import IDLE_WAL_BYTES, WalClock
+from loader.monitoring.wal_clock import WalClock
+from loader.source.state import IDLE_WAL_BYTES
 from testkit.commands import wait_until
 from testkit.servers import free_port
 from waltally.errors import BuildFailed, CannotConnect

@@ -64,30 +64,19 @@ def test_it_says_nothing_of_what_hangs_on_it() -> None:
 
 SAYS = {
     # An option of `loader setup`, a line of `status`, columns of cdc.slot_position.
-    *("setup/declared.py", "setup/findings.py", "setup/begin_log.py", "setup/setup.py"),
+    *("setup/declared.py", "setup/begin_log.py", "setup/setup.py"),
     # A reason in a comment.
     *("capture/position.py", "staging/change_log.py"),
     *("verbs/setup.py", "monitoring/status.py", "staging/records.py", "staging/target_state.py"),
 }
-IMPORT = re.compile(r"^.*from loader\.source\.standbys(?:\.(\w+))? import (\w+).*$", re.MULTILINE)
+IMPORT = re.compile(r"^.*from loader\.(?:source|findings)\.standbys import .*$", re.MULTILINE)
 
 
-def test_standbys_have_one_folder() -> None:
+def test_few_files_know_of_standbys() -> None:
     for path in (ROOT / "loader").rglob("*.py"):
         name = str(path.relative_to(ROOT / "loader"))
         said = re.findall(r"(?i)\bstandbys?\b|failover|timeline", IMPORT.sub("", path.read_text()))
-        assert not said or name in SAYS or name.startswith("source/"), f"{name}: {said}"
-
-
-def test_the_folder_of_standbys_has_two_entries() -> None:
-    entries = {
-        module or name
-        for folder in ("loader", "spark", "waltally")
-        for path in (ROOT / folder).rglob("*.py")
-        if path.parent.name != "standbys"
-        for module, name in IMPORT.findall(path.read_text())
-    }
-    assert entries == {"findings", "actions"}
+        assert not said or name in SAYS or name.startswith(("source/", "findings/")), name
 
 
 FUNCTIONS = sorted((ROOT / "loader/staging/functions").rglob("*.sql"))

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from loader.monitoring.findings import Thresholds, findings
+from loader.findings.lists import STATUS, findings
 from loader.monitoring.status import Report
 from loader.monitoring.status_text import render
 from loader.monitoring.text_lines import LogFormatter
 from loader.source.server import Server
 from loader.source.slot import SlotInfo, SlotState
-from loader.source.state import State
+from loader.source.state import State, Thresholds
 from loader.staging.records import ModelStatus, Registration, SlotPosition, StoredState
 from testkit.hostile import FORGED
 from tests.unit.test_checks import SOUND
@@ -25,7 +25,6 @@ from waltally.escapes import escaped
 from waltally.holder import Holder
 
 MOMENT = "2026-01-01T00:00:00+00:00"
-LIMITS = Thresholds(300, 2**33)
 # One line: a comment that goes on in the next one would be a statement.
 SQL = 'alter table "public"."notifications" replica identity full; -- ' + "a word " * 40 + "last"
 
@@ -54,15 +53,19 @@ def report(
     record = SlotPosition("s", "1", "db", 0, at, 1)
     slot = SlotState("wal2json", "db", pid, "reserved", at, wal_end - 5000, None)
     models = models or (model(age),)
+    ages = [known.exact_age_seconds for known in models if known.exact_age_seconds is not None]
+    moment = MOMENT if ages else None
+    times = (MOMENT, lag[1], moment, moment, max(ages, default=None))
     state = State(
         "cdc",
         SOUND,
         SlotInfo("s", slot if is_there else None, record, Server("1", "db", wal_end)),
         *((), (), {}, {}, {}),
-        stored=StoredState(record, Registration(1, (), {}), models, MOMENT, lag[1], MOMENT, 1.0),
+        stored=StoredState(record, Registration(1, (), {}), models, *times),
+        thresholds=Thresholds(300, 2**33),
     )
     given = [LoaderError(message, remedy) for message, remedy in found]
-    return Report(state, LIMITS, [*given, *findings(state, LIMITS)])
+    return Report(state, [*given, *findings(STATUS, state)])
 
 
 HOLDER = Holder(4711, "psql", "eve", "idle in transaction")

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from loader.findings.server import server_findings
+from loader.findings.slot import why_not_followable
+from loader.findings.tables import countable
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.asking_tables import ask_table
-from loader.source.findings import why_not_followable
 from loader.source.server import Timeline
-from loader.source.server_checks import server_findings
 from loader.source.slot import SlotInfo, of_another_source
-from loader.source.standbys.actions import read_history
-from loader.source.table_checks import countable
+from loader.source.standbys import read_history
 from loader.staging.records import SlotPosition
 from waltally import lsn
 from waltally.database import Connection
@@ -35,7 +35,7 @@ def source(connection: Connection, target: TargetSession, position: SlotPosition
     server = ask_server(connection, "")
     if (finding := of_another_source(read_server(connection), position)) is not None:
         raise finding
-    if found := server_findings(server):
+    if found := [*server_findings(server)]:
         raise combine(found)
     here = _of_server(connection)
     timeline(here, position)

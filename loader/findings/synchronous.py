@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from loader.source.remedies import RELOAD
 from loader.source.server import StandbyInfo
-from waltally.errors import SynchronousStandby
+from loader.source.state import State
+from waltally.errors import LoaderError, SynchronousStandby
 from waltally.tables import literal, quoted
 
 _HEAD = re.compile(r"\s*(?:(first|any)\s+)?(\d+)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
@@ -81,6 +82,11 @@ def judge_standby_names(
     )
 
 
-def finding(info: StandbyInfo) -> SynchronousStandby | None:
+def why_commits_wait(info: StandbyInfo) -> SynchronousStandby | None:
     """Return why the loader may not stream now, None where no commit of the source waits for it."""
     return judge_standby_names(info.synchronous_names, info.application_name, info.synchronous)
+
+
+def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
+    """The application's commits must not wait for the loader."""
+    yield from filter(None, [why_commits_wait(state.server.standbys)])

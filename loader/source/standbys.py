@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from loader.source.remedies import STOP_FIRST
 from loader.source.server import STANDBYS, Server, StandbyInfo, Timeline
 from loader.source.slot import SlotState
-from loader.source.standbys import findings, names
 from waltally import lsn
 from waltally.database import Connection, Target, replication_command
-from waltally.errors import LoaderError, SlotInUse
+from waltally.errors import SlotInUse
 from waltally.settings import Settings
 
 _WRITE = """
@@ -26,10 +26,10 @@ HAS_WAITS = "current_setting('synchronous_standby_names') <> ''"
 """SQL: whether commits of the server wait for any standby."""
 
 
-def read_wait(source: Connection) -> LoaderError | None:
-    """Return why commits of the source wait for the loader; None where they do not."""
+def read_standbys(source: Connection) -> StandbyInfo:
+    """Return the settings about the source's standbys. Raises LoaderError."""
     ((row,),) = source.ask(f"select {STANDBYS}")
-    return names.finding(StandbyInfo(**row))
+    return StandbyInfo(**row)
 
 
 def write_source(target: Target, server: Server) -> None:
@@ -74,7 +74,7 @@ def keep_on_standbys(settings: Settings, state: SlotState | None) -> list[str]:
         raise SlotInUse(
             f"The slot {settings.slot} is in use by pid {state.active_pid}, and --failover cannot "
             "change it meanwhile",
-            findings.STOP_FIRST,
+            STOP_FIRST,
         )
     command = f'ALTER_REPLICATION_SLOT "{settings.slot}" (FAILOVER true)'
     replication_command(settings.source, command)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loader.source.remedies import RELOAD, RENEW
+from loader.source.remedies import RELOAD, RENEW, STOP_FIRST
 from loader.source.server import Server
-from loader.source.standbys import names
 from loader.source.state import State
 from loader.staging.records import SlotPosition
 from waltally import lsn
@@ -26,15 +25,7 @@ from waltally.tables import literal
 FAILOVER_SINCE = 170_000
 """The first version, as server_version_num has it, that copies slots to standbys."""
 
-
 _NEW_SLOT = "waltally_standby"
-
-STOP_FIRST = "stop the loader, run `loader setup --failover`, start the loader"
-
-
-def commits_do_not_wait(state: State) -> Iterator[LoaderError]:
-    """The application's commits must not wait for the loader."""
-    yield from filter(None, [names.finding(state.server.standbys)])
 
 
 def standbys_stream(state: State) -> Iterator[LoaderError]:
@@ -54,7 +45,7 @@ def standbys_stream(state: State) -> Iterator[LoaderError]:
 def slot_can_have_copies(state: State) -> Iterator[LoaderError]:
     """Standbys keep a slot only of a primary that knows of that."""
     server = state.server
-    if server.version < FAILOVER_SINCE:
+    if state.failover and server.version < FAILOVER_SINCE:
         yield SettingError(
             "Standbys keep a slot only from PostgreSQL 17 on, and the source is "
             f"{server.version // 10_000}",
@@ -66,7 +57,7 @@ def slot_can_have_copies(state: State) -> Iterator[LoaderError]:
 def primary_note(state: State) -> list[str]:
     """Return what to change at the primary so that a failover needs no new seed."""
     standbys = state.server.standbys
-    if standbys.waits_for:
+    if standbys.waits_for or not state.failover:
         return []
     kept = standbys.slots or [_NEW_SLOT]
     make = f"select pg_create_physical_replication_slot({literal(_NEW_SLOT)}, true); "
@@ -81,7 +72,7 @@ def primary_note(state: State) -> list[str]:
 def slot_has_copies(state: State) -> Iterator[LoaderError]:
     """Where that was asked for, standbys have to keep the slot."""
     slot = state.slot.state
-    if slot is not None and not slot.has_copies:
+    if state.failover and slot is not None and not slot.has_copies:
         yield NotSetUp(f"The slot {state.slot.name} is not kept by standbys", STOP_FIRST)
 
 

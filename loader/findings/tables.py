@@ -1,15 +1,120 @@
-"""Why a table cannot be followed, or cannot be counted for models. Pure."""
+"""Whether the source's tables can be followed, and counted for models. Pure."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from loader.source import table_identity
+from loader.source.state import State
 from loader.source.table import READ_ALIKE, TableInfo, Writes
-from waltally.errors import IdentityTooNarrow, LoaderError, TableUnfit
-from waltally.models import Model, ModelTable, identity_columns
-from waltally.tables import quoted
+from loader.staging.logged_tables import Root
+from waltally.errors import IdentityTooNarrow, LoaderError, SettingError, TableUnfit
+from waltally.models import Model, ModelTable, identity_columns, source_tables
+from waltally.tables import Table, quoted
 from waltally.units import size
+
+
+def table_names_differ(state: State) -> Iterator[LoaderError]:
+    """The log tells tables apart by their names."""
+    names = [str(table) for table in source_tables(state.models)]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield SettingError(
+                f"Two tables are both written {name}, and the log could not tell them apart",
+                "rename one of them: no dot in a schema's or a table's name",
+            )
+
+
+def tables_fit(state: State) -> Iterator[LoaderError]:
+    """Each table has to be one that a slot can follow and the models can count."""
+    for info in state.tables:
+        yield from table_findings(info, state.models)
+
+
+def tables_are_there(state: State) -> Iterator[LoaderError]:
+    """The slot skips the changes of a table that is not there, or that has another name now."""
+    for table in source_tables(state.models):
+        if str(table) not in state.identities:
+            yield TableUnfit(
+                f"The table {table} does not exist at the source, or has another name now",
+                "give the table its name back or make it again; what was written under another "
+                "name is not in the log, so then `spark-submit spark/seed.py`, then `dbt build`",
+            )
+
+
+def no_partition_is_declared(state: State) -> Iterator[LoaderError]:
+    """A change has one name, so a table and its partition cannot both be counted."""
+    declared = source_tables(state.models)
+    for table, root in state.roots.items():
+        for member in root.members[1:]:
+            if member.table in declared:
+                yield TableUnfit(
+                    f"{member.table} is a partition of {table}, and both are declared, but a "
+                    "change has only one name",
+                    f"take one of them out of the declarations; {table} has all rows",
+                )
+
+
+def leaves_fit(state: State) -> Iterator[LoaderError]:
+    """Each partition has to be one that a slot can follow and the models can count."""
+    for table, root in state.roots.items():
+        yield from _unfit_leaves(table, root)
+        if narrow := state.narrow_leaves.get(table):
+            yield _narrow_leaves(table, narrow, identity_columns(state.models, table))
+
+
+def tables_are_those_counted(state: State) -> Iterable[LoaderError]:
+    """The tables of a registered model must be the ones that it counted."""
+    declarations = {model.name: model.declaration for model in state.models}
+    registered = state.registration.models
+    unchanged = [model for model in registered if declarations.get(model.name) == model.declaration]
+    # Of what is no table any more, another rule says that: a seed could not count it.
+    gone = {str(info.table) for info in state.tables if info.kind not in ("r", "p")}
+    current = {name: now for name, now in state.identities.items() if name not in gone}
+    return table_identity.replaced_findings(unchanged, state.counted, current)
+
+
+_LISTED = 5
+"""How many leaves a sentence names; the remedy names all."""
+
+
+def _unfit_leaves(table: Table, root: Root) -> Iterator[LoaderError]:
+    """Yield a finding for each leaf whose rows change without WAL."""
+    tables = {member.oid: member.table for member in root.members}
+    for leaf in root.members:
+        if not leaf.is_unfit:
+            continue
+        if leaf.kind == "f":
+            what = "a foreign table"
+            parent = tables[leaf.parent].quoted
+            remedy = (
+                f"alter table {parent} detach partition {leaf.table.quoted}; "
+                "-- queries of the parent then lack its rows, those of the application too"
+            )
+        else:
+            what = "not logged"
+            remedy = (
+                f"alter table {leaf.table.quoted} set logged; -- rewrites the table, under a lock"
+            )
+        yield TableUnfit(
+            f"The partition {leaf.table} of {table} is {what}, so its changes reach no slot", remedy
+        )
+
+
+def _narrow_leaves(table: Table, narrow: Sequence[TableInfo], needed: Sequence[str]) -> LoaderError:
+    names = ", ".join(str(info.table) for info in narrow[:_LISTED])
+    more = f" and {len(narrow) - _LISTED} more" if len(narrow) > _LISTED else ""
+    changes = [identity_change(info, needed) for info in narrow]
+    return IdentityTooNarrow(
+        f"The replica identity of the partitions {names}{more} of {table} does not carry all of "
+        f"{', '.join(needed) or 'a key'}: deletes and moves between groups could not be counted",
+        " ".join(" ".join(sql) or note for sql, note in changes),
+        sql=[statement for sql, _ in changes for statement in sql]
+        if all(sql for sql, _ in changes)
+        else (),
+    )
+
 
 _LARGE = 1_000_000
 """From so many rows on it matters which replica identity costs less."""
