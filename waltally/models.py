@@ -88,7 +88,7 @@ class Model:
         )
 
     @property
-    def counting_place(self) -> int | None:
+    def counting_ordinal(self) -> int | None:
         """The index of the measure that says how many rows a group has; None of rows."""
         names = [measure.name for measure in self.measures]
         return names.index(self.declaration["rows"]) if names else None

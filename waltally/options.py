@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from itertools import chain
+from typing import Annotated, Any
 
 import typer
 
 from waltally import lsn
 from waltally.errors import SettingError
-from waltally.settings import parse_conninfo
+from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings, parse_conninfo
 
 
 def without_password(
@@ -65,3 +69,29 @@ Schema = Annotated[
     str,
     typer.Option(metavar="NAME", envvar="LOADER_SCHEMA", help="The staging schema at the target."),
 ]
+
+
+def _settings(
+    source: Source = "",
+    target: Target = "",
+    slot: Slot = DEFAULT_SLOT,
+    schema: Schema = DEFAULT_SCHEMA,
+) -> Settings:
+    return Settings.of(source, target, slot, schema)
+
+
+_FOUR = tuple(inspect.signature(_settings, eval_str=True).parameters.values())
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes `settings` the four options above in its place."""
+    own = inspect.signature(command, eval_str=True)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        four = {option.name: given.pop(option.name) for option in _FOUR}
+        command(settings=_settings(**four), **given)
+
+    shown = [(_FOUR if name == "settings" else (one,)) for name, one in own.parameters.items()]
+    run.__signature__ = own.replace(parameters=[*chain(*shown)])  # type: ignore[attr-defined]
+    return run

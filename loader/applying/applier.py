@@ -29,7 +29,9 @@ from waltally.settings import Settings
 
 log = logging.getLogger("loader")
 
-THREADS = ("front", "behind")
+THREADS = ("caught up", "catching up")
+_OURS = "`loader run --build`"
+"""Begins the remedy of cdc.model_state where applying is all that a model waits for."""
 _AGE_SECONDS = 0.1
 """How often to ask how old the newest change is: the question costs a tenth of a small batch."""
 
@@ -44,7 +46,7 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
         while any(model.is_behind for model in states):
             last, states = states, apply(target)
             if states == last:
-                # Another session has locked what is behind.
+                # Another session has locked what is to catch up.
                 time.sleep(limits.look_behind)
         _say_rejections(before, newest_rejections(target))
     for model in states:
@@ -57,7 +59,7 @@ def apply_once(settings: Settings, notify: Notify = ignore) -> None:
 
 
 class Applier:
-    """Two threads that call cdc.apply: one for the models that follow, one for those behind.
+    """Two threads that call cdc.apply: one for the models that have caught up, one for others.
 
     So a rebuild or a failing model does not make the others older. What fails is tried again,
     while the loader goes on staging.
@@ -77,8 +79,8 @@ class Applier:
         self._pace = Pace(share)
         self._stop = threading.Event()
         self._is_due = threading.Event()
-        self._front = _Session(settings)
-        self._behind = _Session(settings)
+        self._caught_up = _Session(settings)
+        self._catching_up = _Session(settings)
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
@@ -107,7 +109,9 @@ class Applier:
         self._stop.set()
         self._is_due.set()
         deadline = time.monotonic() + limits.stop_apply
-        for thread, session in zip(self._threads, (self._front, self._behind), strict=True):
+        for thread, session in zip(
+            self._threads, (self._caught_up, self._catching_up), strict=True
+        ):
             thread.join(max(0.0, deadline - time.monotonic()))
             while thread.is_alive():
                 session.cancel()
@@ -122,7 +126,7 @@ class Applier:
             self._is_due.clear()
             is_last = self._stop.is_set()
             try:
-                is_more, pause = self._apply_front()
+                is_more, pause = self._apply_caught_up()
             except Exception as failure:
                 # Any exception: staging must go on, or the slot would hold WAL because of a model.
                 is_more, pause = True, limits.apply_again
@@ -136,11 +140,11 @@ class Applier:
             self._stop.wait(pause)
 
     def _help(self) -> None:
-        """Bring the models that are behind to the others."""
+        """Have the models that catch up come to the others."""
         while not self._stop.is_set():
             try:
-                is_more = self._apply_behind()
-                before, self._rejected = self._rejected, newest_rejections(self._behind.target)
+                is_more = self._apply_catching_up()
+                before, self._rejected = self._rejected, newest_rejections(self._catching_up.target)
                 _say_rejections(before, self._rejected)
                 pause = 0.0 if is_more else limits.look_behind
             except Exception as failure:
@@ -148,17 +152,17 @@ class Applier:
                 pause = limits.apply_again
             self._stop.wait(pause)
 
-    def _apply_front(self) -> tuple[bool, float]:
+    def _apply_caught_up(self) -> tuple[bool, float]:
         """Return whether there is more to apply, and for how many seconds to pause."""
         self._notify(Building())
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = apply(self._front.target, "front")
+        states = apply(self._caught_up.target, "front")
         busy = time.monotonic() - started
         applied = max((model.applied_lsn or 0 for model in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
-            age = newest_age(self._front.target, self._applied, applied)
+            age = newest_age(self._caught_up.target, self._applied, applied)
             ages = {} if age is None else {model.relation: age for model in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
@@ -173,9 +177,9 @@ class Applier:
         self._run_state.apply_due_at = started + seconds + pause
         return is_more, pause
 
-    def _apply_behind(self) -> bool:
+    def _apply_catching_up(self) -> bool:
         """Return whether there is more to apply at once: not what another session has locked."""
-        states = apply(self._behind.target, "behind")
+        states = apply(self._catching_up.target, "behind")
         former, self._states = self._states, states
         # What is over a moment later, as between a seed and its build, is not said.
         lasting = {(model.relation, model.state, model.reason) for model in former}
@@ -185,17 +189,19 @@ class Applier:
             is_new = now != self._reported.get(model.relation, ("follows", None))
             if is_new and (model.relation, *now) in lasting:
                 self._reported[model.relation] = now
-                changed.append(model)
+                # What the next call does needs nobody.
+                if model.state != "waits" or not (model.remedy or "").startswith(_OURS):
+                    changed.append(model)
         _log_states(changed)
         if states != former or any(model.state == "waits" for model in states):
             # One that has come to follow may lack what was staged meanwhile, and one that waits may
             # wait for the others to come up to its baseline, where nothing is staged for them.
             self._is_due.set()
-        behind = [model for model in states if model.is_behind]
-        return bool(behind) and behind != [model for model in former if model.is_behind]
+        more = [model for model in states if model.is_behind]
+        return bool(more) and more != [model for model in former if model.is_behind]
 
     def _report(self, failure: Exception) -> None:
-        for session in (self._front, self._behind):
+        for session in (self._caught_up, self._catching_up):
             session.forget_broken()
         error = failure if isinstance(failure, LoaderError) else unexpected(failure)
         if error is not failure:

@@ -9,9 +9,9 @@ from threading import Event
 from loader.capture.batch import Batch
 from loader.capture.catalogs import Catalog, are_as_read
 from loader.capture.stages.partitions import Partitions
-from loader.source.label_catalog import LabelCatalog
+from loader.source.fingerprint import FingerprintCatalog
 from loader.staging.change_log import ChangeLog
-from loader.staging.logged_tables import Followed, Gap, Held, Kept, after_gap, label_gap
+from loader.staging.logged_tables import Followed, Gap, Held, Kept, after_gap, fingerprint_gap
 from loader.staging.records import Registration
 from waltally.errors import LoaderError, TableReplaced
 from waltally.tables import Table
@@ -27,14 +27,14 @@ class FollowedTables:
         change_log: ChangeLog,
         registration: Registration,
         partitions: Partitions,
-        labels: LabelCatalog,
+        fingerprints: FingerprintCatalog,
         catalogs: Iterable[Catalog],
     ) -> None:
         """`catalogs` are those that have to stay as they were read."""
         self._log = change_log
         self._registration = registration
         self._partitions = partitions
-        self._labels = labels
+        self._catalog = fingerprints
         self._catalogs = tuple(catalogs)
         self._followed: Followed = registration.followed
         self._gaps: dict[Table, Gap] = {}
@@ -49,8 +49,9 @@ class FollowedTables:
         """
         self._followed = self._partitions.followed(kept, position)
         self._note(self._partitions.changed())
-        for table, now in self._labels.labels.items():
-            gap = label_gap(self._registration.labels.get(table, {}), now, self._labels.read_lsn)
+        catalog, before = self._catalog, self._registration.fingerprints
+        for table, now in catalog.fingerprints.items():
+            gap = fingerprint_gap(before.get(table, {}), now, catalog.read_lsn)
             if gap is not None:
                 self._note([(table, gap)])
         self._write()
@@ -78,7 +79,10 @@ class FollowedTables:
 
     def _write(self) -> None:
         held = Held(
-            self._followed, dict(self._partitions.roots), self._labels.labels, dict(self._gaps)
+            self._followed,
+            dict(self._partitions.roots),
+            self._catalog.fingerprints,
+            dict(self._gaps),
         )
         if held != self._written:
             self._log.write_followed(self._registration, held)

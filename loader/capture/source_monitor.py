@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from loader.capture.poller import Poller
 from loader.findings.synchronous import why_commits_wait
 from loader.source import leaf_catalog
-from loader.source.label_catalog import LabelCatalog
+from loader.source.fingerprint import FingerprintCatalog
 from loader.source.standbys import HAS_WAITS, read_standbys
 from waltally import lsn
 from waltally.database import Connection, connect
@@ -93,7 +93,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         pid: int,
         stop: Callable[[LoaderError], None],
         plain: Sequence[Table],
-        columns: LabelCatalog,
+        columns: FingerprintCatalog,
     ) -> None:
         """Begin to check the walsender `pid`; `stop` gets the reason where its stream must end.
 

@@ -29,7 +29,7 @@ from loader.findings.lists import NOTED, STREAM, findings
 from loader.findings.slot import why_not_followable
 from loader.source.asking import read_server, read_slot_state
 from loader.source.asking_tables import read_counted
-from loader.source.label_catalog import LabelCatalog
+from loader.source.fingerprint import FingerprintCatalog
 from loader.source.leaf_catalog import LeafCatalog
 from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
@@ -87,10 +87,12 @@ class Stream:
         self._leaves = LeafCatalog(source, registration.tables, registration.leaves)
         roots = self._leaves.roots
         # Of a table that is new, the partitions are as they should be.
-        new = {table: root for table, root in roots.items() if table not in registration.labels}
+        new = {
+            table: root for table, root in roots.items() if table not in registration.fingerprints
+        }
         counted = read_counted(self.log.connection)
         # A seed may have counted a table before any loader knew it.
-        labels = {
+        fingerprints = {
             table: {
                 column: own
                 for identities in counted.values()
@@ -102,7 +104,7 @@ class Stream:
         self.registration = replace(
             registration,
             leaves={**new, **registration.leaves},
-            labels={**labels, **registration.labels},
+            fingerprints={**fingerprints, **registration.fingerprints},
         )
         state = read_stream(settings, source, hello.slot, registration.models, roots)
         self._state = replace(state, registration=self.registration, counted=counted)
@@ -112,7 +114,7 @@ class Stream:
         source.give_up_locks()
         self._lacking = self._newest_lacking = find_lacking(source, self._state)
         self._lacking_at = time.monotonic()
-        self._labels = LabelCatalog(source, registration.models)
+        self._fingerprints = FingerprintCatalog(source, registration.models)
 
     def _judge(self) -> None:
         """Raise why the slot may not be streamed; log what models have to be counted again for."""
@@ -139,8 +141,8 @@ class Stream:
         """What has to stay as it is; the source's connection asks."""
         if self._partitions.roots:
             self._catalogs.append(self._leaves)
-        if not self._labels.is_empty:
-            self._catalogs.append(self._labels)
+        if self._fingerprints.has_enums:
+            self._catalogs.append(self._fingerprints)
 
     def _own(self) -> None:
         """Stream the slot, take its record, and write down what the log holds from here on."""
@@ -160,10 +162,10 @@ class Stream:
         for finding in self._lacking.values():
             log.warning("%s\nTry: %s", finding, finding.remedy)
         self.log.register_tables(
-            *(self.registration, self._state.identities, self._lacking), self._labels.read_lsn
+            *(self.registration, self._state.identities, self._lacking), self._fingerprints.read_lsn
         )
         self.followed = FollowedTables(
-            *(self.log, self.registration, partitions, self._labels, self._catalogs)
+            *(self.log, self.registration, partitions, self._fingerprints, self._catalogs)
         )
         kept = {table: own for table, own in self._kept.items() if table not in self._lacking}
         self.followed.begin(kept, record.position_lsn)
@@ -203,7 +205,7 @@ class Stream:
         parts.callback(self.reader.close)
         self.reader.start()
         plain = () if self._partitions.roots else self.registration.tables
-        self.monitor.watch(self._hello.pid, self.reader.stop, plain, self._labels)
+        self.monitor.watch(self._hello.pid, self.reader.stop, plain, self._fingerprints)
 
     @property
     def outdated(self) -> str:

@@ -22,7 +22,7 @@ _MODELS = """
 select distinct on (declared_name) declared_name, relation_schema, relation_name, declaration
 from {}.registered_model order by declared_name, installed_at desc
 """
-_DOWNSTREAM = """
+_DEPENDENTS = """
 select
     name,
     split_part(model_name, '.', 1),
@@ -77,7 +77,7 @@ def _read_models(target: Connection, schema: str) -> list[Model]:
     with suppress(NotSetUp):
         models += [Model(n, Table(*at), made) for n, *at, made in target.ask(_MODELS, None, schema)]
     with suppress(NotSetUp, MissingRight):
-        rows = target.ask(_DOWNSTREAM, None, schema)
+        rows = target.ask(_DEPENDENTS, None, schema)
         models += [Model(name, Table(*at), made) for name, *at, made in rows]
     if not models:
         raise NotSetUp(

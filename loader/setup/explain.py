@@ -36,8 +36,8 @@ from (values (to_regclass(%s))) as given (own)
 cross join lateral (select own union select relid from pg_partition_tree(own)) as part (relid)
 inner join pg_class as c on c.oid = part.relid and c.relkind <> 'p'
 """
-_ABOVE = """
-select own.name from {0}.models_above(array[%s]) as above (model_name)
+_DEPENDENTS = """
+select own.name from {0}.models_above(array[%s]) as dependent (model_name)
 inner join {0}.downstream_model as own using (model_name)
 where own.declaration ->> 'kind' <> 'changes' order by 1
 """
@@ -63,8 +63,8 @@ class Asked(NamedTuple):
     """By table and column, the length of its type as the catalog has it; -1 without one."""
     seconds: dict[str, float]
     """By model, about how long a seed of it takes."""
-    readers: dict[str, list[str]]
-    """By model, the models that read it."""
+    dependents: dict[str, list[str]]
+    """By model, its dependent models."""
 
 
 def explain(settings: Settings, text: str) -> list[str]:
@@ -119,7 +119,9 @@ def _ask(source: Connection, target: Target, models: Sequence[Model]) -> Asked:
             for model in models
         },
         {
-            model.name: [name for (name,) in target.ask_staging(_ABOVE, (str(model.relation),))]
+            model.name: [
+                name for (name,) in target.ask_staging(_DEPENDENTS, (str(model.relation),))
+            ]
             for model in models
         },
     )
@@ -133,12 +135,12 @@ def _lines(found: Sequence[Effect], asked: Asked) -> Iterator[str]:
             others += 1
             continue
         effect = min(own, key=lambda one: (SEED, WAITS, GOES_ON).index(one.verdict))
-        above = asked.readers[model.name]
-        price, upper = "", ""
+        dependents = asked.dependents[model.name]
+        price, others_wait = "", ""
         if effect.verdict == SEED:
             price = f", about {duration(asked.seconds[model.name])} by an estimate"
-            upper = f"; {', '.join(above)} wait with it" if above else ""
-        yield f"{model.name} {effect.verdict}{price}: {effect.why}{upper}"
+            others_wait = f"; {', '.join(dependents)} wait with it" if dependents else ""
+        yield f"{model.name} {effect.verdict}{price}: {effect.why}{others_wait}"
     yield f"{plural(others, 'other model')} {'goes' if others == 1 else 'go'} on"
 
 

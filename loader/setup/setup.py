@@ -74,13 +74,13 @@ def with_installed(declared: Declared, source: Connection, target: Target) -> De
         return declared
     names = {query.name for query in declared.queries}
     installed = registration.read_registration(target).models
-    upper = {name for (name,) in target.ask_staging("select name from {}.downstream_model")}
+    dependents = {name for (name,) in target.ask_staging("select name from {}.downstream_model")}
     models = [*declared.models, *(model for model in installed if model.name not in names)]
     unread = [table for table in source_tables(models) if table not in declared.shapes]
     return replace(
         declared,
         models=tuple(models),
-        installed=frozenset(upper | {model.name for model in installed}),
+        installed=frozenset(dependents | {model.name for model in installed}),
         shapes={**declared.shapes, **read_shapes(source, unread)},
     )
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 
-from loader.source.label_catalog import TYPES_WITHIN, LabelCatalog, list_needs
+from loader.source.fingerprint import FingerprintCatalog
+from loader.source.statements import statement
 from loader.source.table import BY_SESSION, TableInfo, Writes
 from loader.source.table_identity import TableIdentities
 from loader.staging.logged_tables import Root
 from waltally.database import Connection, Target
 from waltally.models import Model, identity_columns, needed_columns, source_tables
 from waltally.tables import Table
-
-
-@cache
-def _table_query() -> str:
-    query = (resources.files("loader.source") / "table_info.sql").read_text()
-    return f"select to_jsonb(info) from ({query.replace('{types_within}', TYPES_WITHIN)}) as info"
 
 
 def ask_table(
@@ -39,32 +32,11 @@ def ask_table(
         "identity": list(identity_columns(models, counted)),
         "by_session": list(BY_SESSION),
     }
-    rows = connection.ask(_table_query(), values)
+    rows = connection.ask(f"select to_jsonb(info) from ({statement('table_info')}) as info", values)
     if not rows:
         return TableInfo(table)
     ((info,),) = rows
     return TableInfo(table, **{**info, "writes": Writes(*info["writes"])})
-
-
-# The same condition as in `table_checks.identity_wide`, for all leaves at once.
-_NARROW = """
-select c.oid::bigint
-from pg_class as c
-where
-    c.oid = any(%(leaves)s::oid[])
-    and c.relreplident <> 'f'
-    and not coalesce((
-        select array_agg(a.attname::text) @> %(needed)s::text[]
-        from pg_index as i
-        cross join unnest(i.indkey) with ordinality as k (attnum, place)
-        inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
-        where
-            i.indrelid = c.oid
-            and i.indimmediate
-            and k.place <= i.indnkeyatts
-            and case c.relreplident when 'i' then i.indisreplident when 'd' then i.indisprimary end
-    ), false)
-"""
 
 
 def ask_narrow_leaves(
@@ -82,7 +54,7 @@ def ask_narrow_leaves(
             leaf.oid: leaf.table for leaf in root.members if leaf.kind != "p" and not leaf.is_unfit
         }
         needed = list(identity_columns(models, table))
-        rows = source.ask(_NARROW, {"leaves": list(leaves), "needed": needed})
+        rows = source.ask(statement("narrow_leaves"), {"leaves": list(leaves), "needed": needed})
         infos = [
             ask_table(source, leaf, models, table) for oid, leaf in leaves.items() if (oid,) in rows
         ]
@@ -90,31 +62,6 @@ def ask_narrow_leaves(
             narrow[table] = infos
     return narrow
 
-
-_QUERY = """
-select coalesce(jsonb_object_agg(
-    needed.label,
-    jsonb_build_object('table_oid', c.oid::bigint, 'named_xid', t.xmin::text::bigint)
-    || jsonb_build_object('column_numbers', (
-        select coalesce(jsonb_object_agg(a.attname, a.attnum), '{}')
-        from pg_attribute as a
-        where
-            a.attrelid = c.oid
-            and not a.attisdropped
-            and needed.columns ? a.attname::text
-    ), 'names', (
-        select jsonb_object_agg(a.attnum, a.attname)
-        from pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    ))
-), '{}')
-from jsonb_to_recordset(%s)
-    as needed (label text, schema text, name text, columns jsonb)
-inner join pg_namespace as n on n.nspname = needed.schema
-inner join pg_class as c on c.relnamespace = n.oid and c.relname = needed.name
--- A sequence or an index has no row type, and is no table.
-inner join pg_type as t on t.oid = c.reltype
-"""
 
 COUNTED = """
 select
@@ -142,9 +89,4 @@ def read_counted(target: Target) -> dict[str, TableIdentities]:
 
 def read_current(source: Connection, models: Sequence[Model]) -> TableIdentities:
     """Return the identities that the tables of the models have now. Raises LoaderError."""
-    ((identities,),) = source.ask(_QUERY, (list_needs(models),))
-    for table, labels in LabelCatalog(source, models).labels.items():
-        if str(table) in identities:
-            identities[str(table)]["labels"] = labels
-    current: TableIdentities = identities
-    return current
+    return FingerprintCatalog(source, models).identities

@@ -121,12 +121,12 @@ _KEYS = f"""
 select root.label, coalesce((
     select jsonb_agg(encode(convert_to(a.attname::text, getdatabaseencoding()), 'hex'))
     from pg_index as i
-    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    cross join unnest(i.indkey) with ordinality as k (attnum, ordinal)
     inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
     where
         i.indrelid = root.oid
         and i.indisprimary
-        and k.place <= i.indnkeyatts
+        and k.ordinal <= i.indnkeyatts
         and not exists (
             select from members as other
             inner join pg_partitioned_table as p on p.partrelid = other.oid
@@ -153,8 +153,8 @@ select encode(convert_to(
     getdatabaseencoding()
 ), 'hex')
 from rows from (jsonb_to_recordset(%(tables)s) as (schema text, name text))
-    with ordinality as listed (schema, name, place)
-order by place
+    with ordinality as listed (schema, name, ordinal)
+order by ordinal
 """
 
 

@@ -11,6 +11,7 @@ from loader.source.leaf_catalog import LeafCatalog
 from loader.source.slot import SlotInfo
 from loader.source.slot_admin import read_slot
 from loader.source.state import State
+from loader.source.statements import statement
 from loader.staging import migrate, registration
 from loader.staging.logged_tables import Root
 from loader.staging.target_state import read_stored
@@ -18,27 +19,6 @@ from waltally.database import Connection, Target
 from waltally.models import Model, source_tables
 from waltally.settings import Settings
 from waltally.tables import Table
-
-# By default the primary key is the replica identity.
-_WITHOUT_IDENTITY = """
-select distinct published.schemaname::text, published.tablename::text
-from pg_publication_tables as published
-inner join pg_namespace as n on n.nspname = published.schemaname
-inner join pg_class as c on c.relnamespace = n.oid and c.relname = published.tablename
-where
-    (
-        n.nspname = %s
-        or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
-        or c.relname = 'rejected_changes'
-        and n.nspname in (select relation_schema from {0}.registered_model)
-    )
-    and (
-        c.relreplident = 'n'
-        or c.relreplident = 'd'
-        and not exists (select from pg_index as x where x.indrelid = c.oid and x.indisprimary)
-    )
-order by 1, 2
-"""
 
 
 def read_source(
@@ -96,7 +76,7 @@ def read_target(state: State, target: Target) -> State:
     if not migrate.version(target):
         return state
     others = {model.name: registration.other_slot(target, model) for model in state.models}
-    published = target.ask_staging(_WITHOUT_IDENTITY, (target.schema,))
+    published = target.ask_staging(statement("without_identity"), (target.schema,))
     return replace(
         state,
         other_slots={name: slot for name, slot in others.items() if slot is not None},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from loader.staging.logged_tables import Labels, renamed_labels
+from loader.staging.logged_tables import Fingerprint, alterations
 from waltally.errors import LoaderError, TableReplaced
 from waltally.models import Model
 
@@ -23,8 +23,8 @@ class TableIdentity(TypedDict):
     """The attribute numbers of the needed columns that it has."""
     names: dict[str, str]
     """What all its columns are called, by number."""
-    labels: Labels
-    """What its needed columns are: see LabelCatalog."""
+    labels: Fingerprint
+    """What its needed columns are: see FingerprintCatalog."""
 
 
 TableIdentities = Mapping[str, TableIdentity]
@@ -89,9 +89,9 @@ def replaced_finding(
                 f"{', '.join(other)} of {name} was dropped and made again: the former values are "
                 "still in the counts"
             )
-        elif renamed := renamed_labels(before["labels"], now["labels"]):
+        elif altered := alterations(before["labels"], now["labels"]):
             message = (
-                f"{name} was altered: {', '.join(renamed.values())}, and the counts have the "
+                f"{name} was altered: {', '.join(altered.values())}, and the counts have the "
                 "former one"
             )
         elif now["named_xid"] != before["named_xid"]:

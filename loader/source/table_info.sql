@@ -68,13 +68,13 @@ keys as (
         x.relname::text as index_name,
         a.attname::text as name,
         a.attnotnull,
-        k.place
+        k.ordinal
     from pg_index as i
     inner join pg_class as x on x.oid = i.indexrelid
-    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    cross join unnest(i.indkey) with ordinality as k (attnum, ordinal)
     inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
     -- An old row lacks the columns that an index only includes.
-    where k.place <= i.indnkeyatts
+    where k.ordinal <= i.indnkeyatts
 )
 
 select
@@ -93,7 +93,7 @@ select
     array(
         select k.name from keys as k
         where k.indrelid = c.oid and k.indisprimary and k.indimmediate
-        order by k.place
+        order by k.ordinal
     ) as primary_key,
     (
         select k.index_name from keys as k

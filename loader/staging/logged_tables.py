@@ -192,14 +192,16 @@ class Gap:
     """The needed columns that it lacks; None: all."""
 
 
-Labels = Mapping[str, Mapping[str, str]]
-"""By column of a table, an empty name for the table itself, and by oid, the labels of its enums.
+Fingerprint = Mapping[str, Mapping[str, str]]
+"""By column of a table what must not change unseen: the labels of its enums, by oid.
 
-Instead of an oid words say what else must not change unseen: see LabelCatalog."""
+Its "number", and its "type" where another one would be read as this one. The "key" of the table
+that it is part of, where a model keeps its rows. Under an empty name what tells the table itself
+from another one."""
 
 
-def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
-    """Return by column what happened to a label that is not what it was.
+def alterations(before: Fingerprint, now: Fingerprint) -> dict[str, str]:
+    """Return by column what is not what it was.
 
     A label that was added changes no row. Without any, the column is no enum any more.
     """
@@ -215,9 +217,9 @@ def renamed_labels(before: Labels, now: Labels) -> dict[str, str]:
     return events
 
 
-def label_gap(before: Labels, now: Labels, read_lsn: int) -> Gap | None:
-    """Return what the log lacks where labels had other names before the catalog was read."""
-    events = renamed_labels(before, now)
+def fingerprint_gap(before: Fingerprint, now: Fingerprint, read_lsn: int) -> Gap | None:
+    """Return what the log lacks where something was another before the catalog was read."""
+    events = alterations(before, now)
     if not events:
         return None
     columns = None if "" in events else frozenset(events)
@@ -240,7 +242,7 @@ class Held:
 
     followed: Followed
     roots: Mapping[Table, Root]
-    labels: Mapping[Table, Labels]
+    fingerprints: Mapping[Table, Fingerprint]
     gaps: Mapping[Table, Gap]
     """The newest of each table that this session has found."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.staging.logged_tables import Followed, Labels, Root
+from loader.staging.logged_tables import Fingerprint, Followed, Root
 from waltally import lsn
 from waltally.errors import BuildFailed, LoaderError, NotSetUp
 from waltally.holder import Holder
@@ -47,8 +47,8 @@ class Registration:
     followed: Followed
     leaves: Mapping[Table, Root] = field(default_factory=dict)
     """The partitioned ones of the tables, as a session last saw them."""
-    labels: Mapping[Table, Labels] = field(default_factory=dict)
-    """The labels of the enums that the models need, as a session last saw them."""
+    fingerprints: Mapping[Table, Fingerprint] = field(default_factory=dict)
+    """What the tables were, as a session last saw them."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

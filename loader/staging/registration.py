@@ -170,7 +170,7 @@ def write_followed(target: Target, registered: Registration, held: Held) -> None
     rows = [
         logged_row(
             *(target.slot, table, held.roots.get(table), held.gaps.get(table)),
-            labels=held.labels.get(table, {}),
+            labels=held.fingerprints.get(table, {}),
             held_since={name: lsn.show(at) for name, at in held.followed.get(table, {}).items()},
         )
         for table in registered.tables

@@ -11,19 +11,21 @@ import typer
 from loader import shipped_files
 from loader.monitoring import text_lines
 from waltally.escapes import escaped
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 from waltally.tables import literal
 
 if TYPE_CHECKING:
     from loader.proposing.questions import Wish
 
 
+@with_settings
 def init_command(
     folder: Annotated[
         Path,
         typer.Argument(metavar="DIR", help="A new folder, or a project that `loader init` made."),
     ],
+    settings: Settings,
     query: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,10 +94,6 @@ def init_command(
             help="Give up a comparison after this time: a number with s, m, h, d or w.",
         ),
     ] = "5m",
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Write a small dbt project from a slow query: the models that keep it, and a view of it.
 
@@ -123,7 +121,7 @@ def init_command(
     written = {path.stem: path.read_text(encoding="utf-8") for path in paths}
     seconds = parse_age(timeout, "--timeout")
     wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, anyway, written)
-    _init_query(folder, query, Settings.of(source, target, slot, schema), wish)
+    _init_query(folder, query, settings, wish)
 
 
 def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +18,9 @@ import typer
 from loader.monitoring import text_lines
 from waltally.errors import LoaderError, SettingError
 from waltally.limits import limits
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
+from waltally.tables import parse_names
 
 log = logging.getLogger("loader")
 
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
     from loader.capture.events import Event, Notify
 
 
+@with_settings
 def run_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     once: Annotated[
         bool, typer.Option("--once", help="Stop at what is committed now, with exit code 0.")
     ] = False,
@@ -105,7 +104,7 @@ def run_command(
         raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
     metrics = (metrics_address, metrics_port) if metrics_port and not once else None
     follow_slot(
-        Settings.of(source, target, slot, schema, columns),
+        replace(settings, columns=parse_names(columns, "LOADER_COLUMNS", "--columns")),
         Run(
             once,
             build_share if with_build else None,

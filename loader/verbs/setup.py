@@ -11,18 +11,16 @@ import typer
 from loader import shipped_files
 from loader.monitoring import text_lines
 from loader.monitoring.text_lines import shown
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 if TYPE_CHECKING:
     from loader.setup.declared import Declared
 
 
+@with_settings
 def setup_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     manifest: Annotated[
         str,
         typer.Option(
@@ -89,7 +87,6 @@ def setup_command(
     from loader.setup import setup
     from waltally.errors import combine
 
-    settings = Settings.of(source, target, slot, schema)
     if explain:
         shipped_files.require_grammar()
         from loader.setup.explain import explain as explained

@@ -9,17 +9,15 @@ import typer
 
 from loader.source.state import Thresholds
 from waltally.errors import SettingError
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 _LIMITS = Thresholds()
 
 
+@with_settings
 def status_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")] = False,
     positions: Annotated[
@@ -62,7 +60,6 @@ def status_command(
 
     if as_json and watch:
         raise SettingError("--json prints one report and --watch many", "leave one of them out")
-    settings = Settings.of(source, target, slot, schema)
     thresholds = Thresholds(max_lag_seconds, max_wal_held_bytes, min_safe_wal_bytes)
 
     def look() -> status.Report:

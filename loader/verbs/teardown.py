@@ -8,15 +8,13 @@ import typer
 
 from loader.monitoring import text_lines
 from loader.monitoring.text_lines import shown
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 
+@with_settings
 def teardown_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     drop_data: Annotated[
         bool,
         typer.Option("--drop-data", help="Drop what is staged for the slot too."),
@@ -36,9 +34,8 @@ def teardown_command(
     """
     from loader.setup import teardown
 
-    settings = Settings.of(source, target, slot, schema)
-    what = f"the {'record of the ' if source_is_gone else ''}slot {slot}"
-    what += f" and what schema {schema} holds for it" if drop_data else ""
+    what = f"the {'record of the ' if source_is_gone else ''}slot {settings.slot}"
+    what += f" and what schema {settings.schema} holds for it" if drop_data else ""
     if not yes:
         typer.confirm(
             f"Drop {what}? The counts then stand still; to go on later needs a new seed",
@@ -50,7 +47,7 @@ def teardown_command(
     text_lines.write(
         done
         or [
-            f"There was nothing to drop: the source has no slot {slot}, and schema {schema} of the "
-            "target has no record of it."
+            f"There was nothing to drop: the source has no slot {settings.slot}, and schema "
+            f"{settings.schema} of the target has no record of it."
         ]
     )

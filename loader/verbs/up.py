@@ -12,15 +12,13 @@ from loader.monitoring import text_lines
 from loader.verbs.run import BUILD_SHARE, Run, follow_slot, log_to_stderr
 from loader.verbs.setup import needed_of_project
 from waltally.errors import LoaderError
-from waltally.options import Schema, Slot, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 
+@with_settings
 def up_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     fix: Annotated[
         bool,
         typer.Option("--fix", help="Run what the source lacks there without asking."),
@@ -48,7 +46,6 @@ def up_command(
         return sys.stdin.isatty() and typer.confirm(asked, err=True)
 
     log_to_stderr()
-    settings = Settings.of(source, target, slot, schema)
     project = find_project(os.environ)
     own_command = os.environ.get("LOADER_SEED_COMMAND", "")
     run = Run(build_share=BUILD_SHARE, seed_command=seed_command(own_command))

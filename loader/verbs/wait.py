@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 
 from loader.monitoring.text_lines import shown
-from waltally.options import Schema, Slot, Source, Target, parse_lsn
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import parse_lsn, with_settings
+from waltally.settings import Settings
 
 
+@with_settings
 def wait_command(
-    source: Source = "",
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     position: Annotated[
         str,
         typer.Option(
@@ -51,7 +49,6 @@ def wait_command(
     from loader.monitoring.wait import wait
     from waltally.units import parse_age
 
-    settings = Settings.of(source, target, slot, schema)
     seconds = parse_age(timeout, "--timeout")
     at = parse_lsn(position or None, "--lsn")
     with shown("waiting for the models"):

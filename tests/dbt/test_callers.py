@@ -70,8 +70,8 @@ def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None
         built.apply()
     applier = Applier(built.loader_settings, RunState())
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('model', '{TABLE}'))"):
-        assert applier._apply_behind()
-        assert not applier._apply_behind()
+        assert applier._apply_catching_up()
+        assert not applier._apply_catching_up()
 
 
 def test_a_full_refresh_holds_up_no_other_model(built: Warehouse) -> None:

@@ -16,11 +16,11 @@ from loader.capture.reader import SlotReader
 from loader.capture.wal2json import Keepalive
 from loader.staging.logged_tables import (
     ALL,
+    Fingerprint,
     Followed,
     Gap,
-    Labels,
     after_gap,
-    label_gap,
+    fingerprint_gap,
     renewed,
 )
 from testkit.commands import wait_until
@@ -127,7 +127,7 @@ def test_a_gap_in_one_column_stays_when_other_columns_are_followed_or_all() -> N
 
 
 def test_a_label_has_to_keep_its_name_and_others_may_come() -> None:
-    cases: tuple[tuple[Labels, Labels, set[str]], ...] = (
+    cases: tuple[tuple[Fingerprint, Fingerprint, set[str]], ...] = (
         ({}, {"x": {"1": "a"}}, set()),
         ({"x": {"1": "a"}}, {"x": {"1": "a", "2": "b"}}, set()),
         ({"x": {"1": "a"}, "y": {"1": "a"}}, {"y": {"1": "a"}}, set()),
@@ -140,7 +140,7 @@ def test_a_label_has_to_keep_its_name_and_others_may_come() -> None:
         ({"": {"oid": "1"}, "x": {"1": "a"}}, {"": {"oid": "2"}, "x": {"1": "b"}}, {""}),
     )
     for before, now, columns in cases:
-        gap = label_gap(before, now, 0x10)
+        gap = fingerprint_gap(before, now, 0x10)
         assert (set() if gap is None else gap.columns or {""}) == columns
         assert gap is None or gap.from_lsn == 0x11
 

@@ -155,7 +155,7 @@ def settle(
             f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
         )
     ((rows, groups),) = target.ask(
-        f"select coalesce(sum(measures[{(model.counting_place or 0) + 1}]), 0)::bigint,"
+        f"select coalesce(sum(measures[{(model.counting_ordinal or 0) + 1}]), 0)::bigint,"
         f" count(distinct (part, dimensions)) {before}"
     )
     total = summed(model, "sum(measures[{}])")

@@ -183,7 +183,7 @@ def _replace_one(
     elif not is_added_up:
         counts += " and row_count <> 0"
     query = "select %(slot)s, %(model)s, part, dimensions, "
-    if (place := model.counting_place) is None or not is_added_up:
+    if (place := model.counting_ordinal) is None or not is_added_up:
         query += f"sums::numeric[] from ({counts}) as together"
     else:
         # A query is evaluated range by range, and a group may have rows in several. Each number is
