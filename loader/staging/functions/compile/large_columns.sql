@@ -1,5 +1,5 @@
--- Columns that may be stored out of line, so that an update leaves them out, and that a rows model may not hold: read by
--- an expression alone, or of a row that enters by a condition. `selected` are those that it holds as they are.
+-- Columns that may be stored out of line, so that an update leaves them out, and that a rows model may not hold: read
+-- by an expression alone, or of a row that enters by a condition. `selected` are those that it holds as they are.
 create or replace function cdc.large_columns(source jsonb, nodes cdc.tree_node[], selected jsonb) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select coalesce(jsonb_agg(value ->> 'name' order by place), '[]')
