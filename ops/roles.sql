@@ -20,6 +20,8 @@
 \pset tuples_only on
 -- Names are those of pg_catalog, whatever else somebody has made in a schema that this session searches.
 set search_path = pg_catalog, pg_temp;
+-- It compiles short statements over the catalog for seconds.
+set jit = off;
 \if :{?part} \else \set part both \endif
 \if :{?loader} \else \set loader waltally_loader \endif
 \if :{?dbt} \else \set dbt waltally_dbt \endif

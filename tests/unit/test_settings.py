@@ -100,5 +100,5 @@ def test_dbt_pins_what_every_session_pins() -> None:
     # The first is set where rows are written, the other is known to newer servers alone.
     own = ("synchronous_commit", "transaction_timeout")
     sent = [f"-c {name}={value.replace(', ', ',')} " for name, value in pins if name not in own]
-    assert len(sent) == 15
+    assert len(sent) == 16
     assert not [pin for pin in sent if pin not in session_settings.PINS + " "]

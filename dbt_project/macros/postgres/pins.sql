@@ -33,7 +33,8 @@ begin
         pg_catalog.set_config('IntervalStyle', 'postgres', true),
         pg_catalog.set_config('TimeZone', 'UTC', true),
         pg_catalog.set_config('extra_float_digits', '1', true),
-        pg_catalog.set_config('bytea_output', 'hex', true);
+        pg_catalog.set_config('bytea_output', 'hex', true),
+        pg_catalog.set_config('jit', 'off', true);
 end
 $pin_session$
 {% endmacro %}

@@ -4,7 +4,7 @@ create or replace function cdc.install_downstream(
     project text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
     listed text, is_refresh boolean
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off set jit = off as $$
 declare
     compiled constant jsonb := cdc.compile_query(query, cdc.model_inputs(relations), options);
     model_key constant text := model_schema || '.' || model_table;

@@ -5,7 +5,7 @@ create or replace function cdc.install_query(
     slot text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
     listed text, is_refresh boolean, project text default null, target_schema text default null
 ) returns jsonb
-language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off as $$
+language plpgsql set search_path = pg_catalog, pg_temp set quote_all_identifiers = off set jit = off as $$
 declare
     sources constant jsonb := cdc.source_columns(slot, relations);
     read constant jsonb := cdc.compile_model(slot, model_name, query, sources, options);
