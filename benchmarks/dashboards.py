@@ -21,7 +21,7 @@ from benchmarks.measure import ROOT
 from benchmarks.queries import BATCH, bytes_of, followed, least, make_model, plain, seconds_of
 from benchmarks.report import Table, main
 from loader.proposing.propose import propose
-from loader.proposing.questions import Wish
+from loader.proposing.questions import Options
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from tests.queries.lab import Lab
@@ -48,13 +48,13 @@ def _made(rows: int) -> tuple[str, str]:
     return tables, insert + fill
 
 
-def _asked(command: str, written: Mapping[str, str]) -> tuple[dict[str, str], Wish]:
+def _asked(command: str, written: Mapping[str, str]) -> tuple[dict[str, str], Options]:
     """Return the queries of a command, and what its flags say."""
     words = shlex.split(command)
     given = [*zip(words[::2], words[1::2], strict=True)]
     names = [value.removesuffix(".sql") for flag, value in given if flag == "--query"]
     zone = dict(given).get("--timezone", "")
-    return {name: _QUERIES[name] for name in names}, Wish(zone, written=dict(written))
+    return {name: _QUERIES[name] for name in names}, Options(zone, written=dict(written))
 
 
 def _below(files: Mapping[str, str], name: str) -> dict[str, str]:
@@ -80,8 +80,8 @@ def _kept(database: Database, rows: int) -> tuple[list[dict[str, object]], list[
         return {"kept, MB": held / 1e6, "of the tables' bytes, %": 100 * held / tables}
 
     for command in _COMMANDS:
-        queries, wish = _asked(command, files)
-        made = propose(settings, queries, wish)
+        queries, options = _asked(command, files)
+        made = propose(settings, queries, options)
         for model in made.models:
             database.execute(f"drop table if exists {quoted(model)}")
             make_model(database, made, model)

@@ -24,7 +24,7 @@ from statistics import median
 
 from benchmarks.report import Table, main, show
 from loader.proposing.propose import Proposed, propose
-from loader.proposing.questions import Wish
+from loader.proposing.questions import Options
 from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import rendered
@@ -171,11 +171,11 @@ def make_model(database: Database, made: Proposed, name: str) -> None:
 def propose_for(dsn: str, case: Case) -> Proposed:
     """Return what is written, with its price; without one where the query finds no row here."""
     settings = Settings.of(dsn, dsn, "waltally", "cdc")
-    wish = Wish(timezone="UTC", prove="sample", timeout=60, anyway=True)
+    options = Options(timezone="UTC", prove="sample", timeout=60, anyway=True)
     try:
-        return propose(settings, {"report": case.query}, wish)
+        return propose(settings, {"report": case.query}, options)
     except SettingError:
-        return propose(settings, {"report": case.query}, replace(wish, prove="none"))
+        return propose(settings, {"report": case.query}, replace(options, prove="none"))
 
 
 def measure_case(database: Database, name: str, rows: int) -> dict[str, float]:
@@ -230,7 +230,7 @@ def change_cost(lab: Lab, dsn: str, name: str, rows: int) -> float:
     made = propose(
         Settings.of(dsn, dsn, "waltally", "cdc"),
         {"report": case.query},
-        Wish(timezone="UTC", prove="none", anyway=True),
+        Options(timezone="UTC", prove="none", anyway=True),
     )
     below = followed(lab, made.files, tables_of(case))
 

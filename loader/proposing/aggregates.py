@@ -5,9 +5,8 @@ from __future__ import annotations
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Model
 from loader.proposing.kept import Kept
-from loader.proposing.reading import is_read
+from loader.proposing.scope import is_read
 from waltally.errors import SettingError
 
 SETS = {"min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or"}
@@ -58,15 +57,13 @@ def _over_values(keep: Kept, call: pb.FuncCall) -> pb.Node:
 def _percentile(keep: Kept, call: pb.FuncCall) -> pb.Node:
     """A percentile: the value is a key, which stands for as many rows as its group has."""
     text = tree.sql(pb.Node(func_call=call))
-    inputs = tree.sources_of(keep.select.from_clause)
-    ((_, type_),) = keep.book.columns(f"select {text} as value from {inputs}")
-    if type_.endswith("[]"):
+    if keep.plan.type_of(text, tree.sources_of(keep.select.from_clause)).endswith("[]"):
         raise SettingError(f"{text} is several values", "ask for each percentile by itself")
     own = _over_values(keep, call).func_call
 
     def all_of(value: pb.Node) -> str:
         """In the order of the percentile, and of the same rows."""
-        name = [pb.Node(string=pb.String(sval="array_agg"))]
+        name = tree.words("array_agg")
         one = pb.FuncCall(funcname=name, args=[value], agg_order=own.agg_order)
         if own.HasField("agg_filter"):
             one.agg_filter.CopyFrom(own.agg_filter)
@@ -90,7 +87,7 @@ class _Sum:
         self.is_star = call.agg_star or (
             tree.called(call) == "count"
             and not keep.scope.refs(call.args[0])
-            and not is_read(keep.book, call.args[0])
+            and not is_read(keep.plan, call.args[0])
         )
         self.value = pb.Node() if self.is_star else call.args[0]
         filters = tree.conjuncts(call.agg_filter)
@@ -113,13 +110,12 @@ class _Sum:
         if not keep.is_nullable or value.HasField("column_ref") or not keep.is_own(value):
             return ""
 
-        def null(node: pb.Node) -> pb.Node | None:
-            text = tree.sql_of_value(node) if node.HasField("column_ref") else ""
-            return tree.expression(f"null::{keep.type_of(text)}") if text else None
+        def null(column: pb.Node) -> pb.Node:
+            return tree.expression(f"null::{keep.type_of(tree.sql(column))}")
 
-        text = f"({tree.sql(tree.changed(value, null))})"
+        text = f"({tree.sql(tree.with_columns(value, null))})"
         # The planner computes it, also where there is no such row.
-        can_be = keep.book.catalog.is_true(f"{text} is not distinct from {text}")
+        can_be = keep.plan.catalog.is_true(f"{text} is not distinct from {text}")
         return text if can_be else ""
 
     def _or_of_nulls(self, own: str, of_nulls: str) -> str:
@@ -141,11 +137,8 @@ class _Sum:
 
     def _type(self, name: str) -> str:
         text = f"{name}({tree.sql(self.value)})"
-        if self.is_inner:
-            type_ = self.keep.type_of(text)
-        else:
-            inputs = tree.sources_of(self.keep.select.from_clause)
-            ((_, type_),) = self.keep.book.columns(f"select {text} as value from {inputs}")
+        entries = tree.sources_of(self.keep.select.from_clause)
+        type_ = self.keep.plan.type_of(text, self.keep.inputs if self.is_inner else entries)
         if type_ in ("interval", "money"):
             raise SettingError(
                 f"{text} adds up values of type {type_}, whose parts are rounded one by one",
@@ -197,9 +190,9 @@ class _Sum:
         is_divisor = kind == "count" and tree.called(self.call) == "avg"
         if own and not is_divisor:
             return own
-        if not self.value.HasField("column_ref"):
+        name: str = tree.column_name(self.value)
+        if not name:
             return f"{own}_count" if own else "row_count" if kind == "count" else kind
-        name: str = tree.names(self.value.column_ref)[-1]
         item = self.keep.scope.find(self.value.column_ref)[1]
-        model = item and self.keep.book.marked(item.node.range_var.relname)
-        return name if isinstance(model, Model) and not model.copied else f"{name}_{kind}"
+        is_of_fact = item and item.model and not item.model.copied
+        return name if is_of_fact else f"{name}_{kind}"

@@ -102,12 +102,10 @@ class Catalog:
     """A read-only session at the source."""
 
     def __init__(self, connection: Connection, timezone: str) -> None:
-        self.connection, self.zone = connection, timezone
+        self.connection = connection
         connection.give_up_locks()
         connection.ask("select set_config('default_transaction_read_only', 'on', false)")
-        if timezone:
-            connection.ask("select set_config('timezone', %s, false)", (timezone,))
-        ((self.timezone,),) = connection.ask("select current_setting('timezone')")
+        self.use_zone(timezone)
         functions, aggregates, volatile = map(frozenset, connection.ask(_FUNCTIONS)[0])
         self.functions: frozenset[str] = functions
         """PostgreSQL's own."""
@@ -115,6 +113,14 @@ class Catalog:
         self.volatile: frozenset[str] = volatile
         """Those of which each call may give something else."""
         self._overloads: dict[tuple[str, int], str | None] = {}
+        self._columns: dict[str, list[tuple[str, str]]] = {}
+
+    def use_zone(self, timezone: str) -> None:
+        """Let dates be of a time zone; empty for the session's."""
+        self.zone = timezone
+        if timezone:
+            self.connection.ask("select set_config('timezone', %s, false)", (timezone,))
+        ((self.timezone,),) = self.connection.ask("select current_setting('timezone')")
 
     def relation(self, schema: str, name: str) -> Relation:
         """Return what a name of the query means. Raises SettingError where it may not be read."""
@@ -151,6 +157,11 @@ class Catalog:
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the names and types of what a query gives. Raises LoaderError."""
+        if query not in self._columns:
+            self._columns[query] = self._ask_columns(query)
+        return self._columns[query]
+
+    def _ask_columns(self, query: str) -> list[tuple[str, str]]:
         with self.connection.explained(), self.connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}) as query limit 0")
             described = [(one.name, one.type_code) for one in cursor.description or ()]

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg2.extras import Json
 
-from loader.proposing.book import Book, Model
+from loader.proposing.plan import Model, Plan
 from loader.setup.compile_queries import Undone, compile_one, refused_query
 from loader.setup.query import MATERIALIZED, Query
 from loader.source.table_shape import read_shapes
@@ -23,32 +23,33 @@ _SCHEMA = "analytics"
 
 
 class Compiler:
-    """Compiles a book's models in a transaction that is rolled back."""
+    """Compiles a plan's models in a transaction that is rolled back."""
 
     def __init__(self, source: Connection, target: Target) -> None:
         self.source, self.target = source, target
         self.compiled: dict[Table, Mapping[str, Any]] = {}
+        """What reads a model asks for it by its table."""
         self.shapes: dict[Table, Mapping[str, Any]] = {}
 
-    def __call__(self, book: Book) -> None:
+    def __call__(self, plan: Plan) -> None:
         """Compile the models that are new. Raises LoaderError with the compiler's reason."""
-        for model in book.models:
+        for model in plan.models:
             if model.compiled != model.text:
-                self._compile(book, model)
+                self._compile(plan, model)
                 model.compiled = model.text
 
-    def _compile(self, book: Book, model: Model) -> None:
-        tables = [str(one.table) for one in book.tables(model.text)]
-        purged = [name for name in tables if name in book.purged]
+    def _compile(self, plan: Plan, model: Model) -> None:
+        tables = [str(one.table) for one in plan.tables(model.text)]
+        purged = [name for name in tables if name in plan.purged]
         model.options = {"ignore_deletes": purged} if purged else {}
         try:
-            made = self._ask(book, model)
+            made = self._ask(plan, model)
         except Interrupted:
             raise
         except LoaderError:
             # Where the query's dates depend on the session's zone, the model says it.
-            model.options = {"timezone": book.catalog.timezone, **model.options}
-            made = self._ask(book, model)
+            model.options = {"timezone": plan.catalog.timezone, **model.options}
+            made = self._ask(plan, model)
         self.compiled[Table(_SCHEMA, model.name)] = made
         model.keys = [key["name"] for key in made["keys"]]
         model.needed = models.Model(model.name, Table(_SCHEMA, model.name), made).needed
@@ -58,10 +59,10 @@ class Compiler:
         )
         model.hidden = max(count - len(model.columns), 0)
 
-    def _ask(self, book: Book, model: Model) -> Mapping[str, Any]:
-        tables = [one.table for one in book.tables(model.text)]
-        models = [Table(_SCHEMA, book.models[n].name) for n in book.inputs(model.text)]
-        text = book.render(
+    def _ask(self, plan: Plan, model: Model) -> Mapping[str, Any]:
+        tables = [one.table for one in plan.tables(model.text)]
+        models = [Table(_SCHEMA, plan.models[n].name) for n in plan.inputs(model.text)]
+        text = plan.render(
             model.text, lambda r: _named(r.table), lambda m: _named(Table(_SCHEMA, m.name))
         )
         if unknown := [table for table in tables if table not in self.shapes]:

@@ -5,73 +5,72 @@ from __future__ import annotations
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book, Model
 from loader.proposing.catalog import Relation
-from loader.proposing.kept import Kept
-from loader.proposing.prepare import is_plain
+from loader.proposing.plan import Model, Plan
+from loader.proposing.prepare import is_plain, replace_entry
 from loader.proposing.scope import Item, Scope, scoped_refs
 from waltally.errors import SettingError
 
 
-def copy_rows(book: Book, scope: Scope) -> None:
+def copy_rows(scope: Scope) -> None:
     """Let a query read the rows of its tables from rows models. Raises SettingError."""
     scope = scope.again()
     for item in scope.items:
         if item.relation:
-            _copy(book, scope, item, item.relation)
-        elif item.kind == "query" and is_plain(book, item.query):
+            _copy(scope, item, item.relation)
+        elif item.kind == "query" and is_plain(scope.plan, item.query):
             for arm in tree.arms(item.query):
-                copy_rows(book, scope.inside(arm))
+                copy_rows(scope.inside(arm))
 
 
-def _copy(book: Book, scope: Scope, item: Item, relation: Relation) -> None:
+def _copy(scope: Scope, item: Item, relation: Relation) -> None:
+    plan, table = scope.plan, relation.table
     if not relation.key:
         raise SettingError(
-            f"{relation.table} has no primary key, so its rows cannot be kept",
-            f"give {relation.table} a primary key",
+            f"{table} has no primary key, so its rows cannot be kept",
+            f"give {table} a primary key",
         )
-    if str(relation.table) in book.purged:
+    if str(table) in plan.purged:
         raise SettingError(
-            f"Deleted rows of {relation.table} stay counted, and their columns would be gone here",
-            f"leave out --ignore-deletes {relation.table}",
+            f"Deleted rows of {table} stay counted, and their columns would be gone here",
+            f"leave out --ignore-deletes {table}",
         )
-    select = scope.select
-    keep = Kept(scope, [item], "")
     own: list[pb.Node] = []
     rest: list[pb.Node] = []
-    for one in tree.conjuncts(select.where_clause):
-        is_own = not item.is_nullable and keep.is_own(one)
+    for one in tree.conjuncts(scope.select.where_clause):
+        is_own = not item.is_nullable and scope.is_own(one, {item.alias})
         (own if is_own and not tree.find(one, pb.SubLink) else rest).append(one)
     if own:
-        tree.set_where(select, rest)
-    needed = {name for name in _needed(scope, item) if name in item.columns}
-    columns = tuple(n for n in relation.columns if n in needed or n in relation.key)
+        tree.set_where(scope.select, rest)
+    needed = {*scope.read_columns(item), *relation.key}
+    where = tree.with_columns(tree.all_of(own), lambda one: tree.column(tree.column_name(one)))
     mark = item.node.range_var.relname
-    where = ""
-    if own:
-        condition = tree.all_of(own)
-        for ref in tree.find(condition, pb.ColumnRef):
-            ref.CopyFrom(tree.column(tree.names(ref)[-1]).column_ref)
-        where = tree.sql(condition)
-    name = f"{relation.table.name}_rows"
-    if any(known.name == name and known.copied not in ("", mark) for known in book.models):
-        name = f"{relation.table.schema}_{name}"
-    item.node.range_var.relname = book.model(Model(name, columns=columns, copied=mark, where=where))
+    name = f"{table.name}_rows"
+    if any(known.name == name and known.copied not in ("", mark) for known in plan.models):
+        name = f"{table.schema}_{name}"
+    model = Model(
+        name,
+        columns=tuple(column for column in relation.columns if column in needed),
+        copied=mark,
+        where=tree.sql(where) if own else "",
+    )
+    item.node.range_var.relname = plan.model(model)
 
 
-def _needed(scope: Scope, item: Item) -> set[str]:
-    names: set[str] = set()
-    for ref, inner in scoped_refs(
-        scope.select, Scope(scope.book, pb.SelectStmt(), scope.outer, scope.ctes)
-    ):
-        *qualified, name = tree.names(ref)
-        if name == "*":
-            if not qualified or qualified[-1] == item.alias:
-                names |= {*item.columns}
-            continue
-        owner, found, _ = inner.find(ref)
-        if owner and owner.select is scope.select and found and found.alias == item.alias:
-            names.add(name)
-    for join in tree.find(scope.select, pb.JoinExpr):
-        names |= {part.string.sval for part in join.using_clause}
-    return names
+def read_enums_back(plan: Plan, select: pb.SelectStmt) -> None:
+    """Let a query over models read their enums, which they have as texts, as its tables' were."""
+    entries: dict[int, tuple[pb.Node, set[str]]] = {}
+    for ref, scope in scoped_refs(select, Scope(plan, pb.SelectStmt())):
+        _, item, name = scope.find(ref)
+        if item and item.model:
+            entries.setdefault(id(item.node), (item.node, set()))[1].add(name)
+    for node, read in entries.values():
+        mark = node.range_var.relname
+        types = dict(plan.columns(f"select * from {mark}"))
+        if any("." in types[name] for name in read):
+            listed = (
+                f"{own}::{type_} as {own}" if "." in type_ and name in read else own
+                for name, type_ in types.items()
+                for own in (tree.sql(tree.column(name)),)
+            )
+            replace_entry(node, tree.parse(f"select {', '.join(listed)} from {mark}")[0], [])

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book, Model
-from loader.proposing.latest import has_first, has_windows
-from loader.proposing.sample import PERCENT, sample_of
+from loader.proposing.plan import Model, Plan
+from loader.proposing.prove import PERCENT, sample_of
 from waltally.tables import quoted
 
 # What a row takes of its pages: a pointer of 4 bytes and, aligned to 8, a header and the values.
@@ -40,34 +39,34 @@ class Size:
         return self.rows * self.width
 
 
-def sizes_of(book: Book) -> list[Size]:
+def sizes_of(plan: Plan) -> list[Size]:
     """Return what each model will hold."""
     sizes: list[Size] = []
-    for number, model in enumerate(book.models):
-        own = _size(book, number)
-        inputs = book.inputs(model.text)
+    for number, model in enumerate(plan.models):
+        own = _size(plan, number)
+        inputs = plan.inputs(model.text)
         # What is joined may multiply the rows of copies.
-        known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not book.models[n].copied]
+        known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not plan.models[n].copied]
         rows = min(own.rows, max(known, default=own.rows))
-        if (tables := book.tables(model.text)) and not _UNFOLDS.search(model.text):
+        if (tables := plan.tables(model.text)) and not _UNFOLDS.search(model.text):
             # One row of a table is in one group; what is estimated may be more.
             rows = min(rows, sum(one.rows for one in tables))
         sizes.append(replace(own, rows=rows))
     return sizes
 
 
-def _size(book: Book, number: int) -> Size:
+def _size(plan: Plan, number: int) -> Size:
     """Return what a model will hold.
 
     The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
     which a group is, since similar rows are often stored together. Groups that the sample often has
     are all known.
     """
-    model = book.models[number]
-    sample = sample_of(book, [model.text])
-    marks = {book.source(sample.relation): "waltally_sampled"} if sample.relation else {}
-    models = [_counting(one, f"waltally_model_{n}", marks) for n, one in enumerate(book.models)]
-    sample = replace(sample, book=replace(book, models=models))
+    model = plan.models[number]
+    sample = sample_of(plan, [model.text])
+    marks = {plan.source(sample.relation): "waltally_sampled"} if sample.relation else {}
+    models = [_counting(one, f"waltally_model_{n}", marks) for n, one in enumerate(plan.models)]
+    sample = replace(sample, plan=replace(plan, models=models))
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     rare = f"filter (where waltally_blocks <= {_OFTEN})"
     columns, keys = (", ".join(map(quoted, names)) for names in (model.columns, model.keys))
@@ -79,7 +78,7 @@ def _size(book: Book, number: int) -> Size:
     )
     ((groups, width, rare_groups, seen, once),) = (
         (float(value or 0) for value in row)
-        for row in book.catalog.connection.ask(
+        for row in plan.catalog.connection.ask(
             f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
         )
     )
@@ -96,7 +95,7 @@ def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
     `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
     """
     query = tree.parse(model.text)[0]
-    if tree.has_star(query) or has_first(query) or has_windows(query):
+    if tree.has_star(query) or tree.is_distinct_on(query) or tree.has_windows(query):
         _count_rows(query, mark, marks)
         return Model(model.name, tree.statement(query))
     block, blocks = "null::float8", "1" if model.copied else "count(*)"
@@ -137,12 +136,12 @@ def _count_rows(query: pb.SelectStmt, mark: str, marks: dict[str, str]) -> None:
 
 def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:
     """Let a query read what has blocks, and return its alias in FROM; empty where nothing has."""
-    for entry in tree.find(query, pb.RangeVar, tree.here(query)):
+    for entry in tree.own(query, pb.RangeVar):
         if entry.relname in marks:
             entry.alias.aliasname = entry.alias.aliasname or entry.relname
             entry.relname = marks[entry.relname]
             return str(entry.alias.aliasname)
-    for sub in tree.find(query, pb.RangeSubselect, tree.here(query)):
+    for sub in tree.own(query, pb.RangeSubselect):
         arms = tree.arms(sub.subquery.select_stmt)
         if any(map(_mixes_columns, arms)):
             continue

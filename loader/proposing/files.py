@@ -1,48 +1,63 @@
-"""The files of a proposal: models with their YAML, and what reads them."""
+"""The files of a proposal: models with their YAML, and what reads them; what stays of the folder's."""
 
 from __future__ import annotations
 
 import re
-from copy import deepcopy
+from dataclasses import dataclass
 
+import postgast
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book, Model
+from loader.proposing.catalog import Relation
+from loader.proposing.plan import Model, Plan
 from loader.setup.dbt_text import described, rendered, source_call
+from waltally.errors import SettingError
 from waltally.tables import literal
 
+_CLAUSES = {
+    *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
+    *("UNION", "INTERSECT", "EXCEPT"),
+}
 
-def model_files(book: Book) -> dict[str, str]:
+_JOINS = {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
+
+_INSIDE = {*_JOINS, "OUTER", "DISTINCT", "WITHIN", "ROWS"}
+"""Words after which a clause or a join does not begin."""
+
+_CONFIG = re.compile(r"\A(\{\{ config\(.*?\) \}\})\n\n(.*)\Z", re.S)
+
+
+def model_files(plan: Plan, models: list[Model]) -> dict[str, str]:
     """Return the models' files by path."""
     files = {}
-    for model in book.models:
-        files[f"models/{model.name}.sql"] = model_text(book, model)
+    for model in models:
+        files[f"models/{model.name}.sql"] = model_text(plan, model)
         meanings = {name: rendered(_meaning(model, name)) for name in model.columns}
         about = f"{model.kind[:1].upper()}{model.kind[1:]}."
         files[f"models/{model.name}.yml"] = described(model.name, about, meanings)
     return files
 
 
-def model_text(book: Book, model: Model) -> str:
+def model_text(plan: Plan, model: Model) -> str:
     """Return a model's file."""
     options = "".join(f", {name}={value!r}" for name, value in model.options.items())
     config = f"{{{{ config(materialized='waltally'{options}) }}}}"
-    return f"{config}\n\n{_text(book, tree.parse(model.text)[0])}\n"
+    return f"{config}\n\n{_text(plan, tree.parse(model.text)[0])}\n"
 
 
-def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:
+def view_files(plan: Plan, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:
     """Return the file that reads the models: a view, or with parameters a query to send."""
-    text = _text(book, select)
+    text = _text(plan, select)
     sent = {int(number) for number in re.findall(r"\$(\d+)", original)}
-    if any(given.written for number, given in book.parameters.items() if number in sent):
+    if any(given.written for number, given in plan.parameters.items() if number in sent):
         head = (
             "{# The application's query over the models. `dbt compile` writes the tables' names. #}"
         )
         return {f"analyses/{name}.sql": f"{head}\n{text}\n"}
     # A constant of the view is read when dbt makes it.
-    zone = f"set local timezone to {literal(book.catalog.zone)}"
-    hook = f', pre_hook="{zone}"' if book.catalog.zone else ""
+    zone = f"set local timezone to {literal(plan.catalog.zone)}"
+    hook = f', pre_hook="{zone}"' if plan.catalog.zone else ""
     config = f"{{{{ config(materialized='view'{hook}) }}}}"
     about = "The rows of the query that it was made of, from models that are always up to date."
     return {
@@ -51,14 +66,14 @@ def view_files(book: Book, name: str, select: pb.SelectStmt, original: str) -> d
     }
 
 
-def _text(book: Book, select: pb.SelectStmt) -> str:
-    other = deepcopy(select)
+def _text(plan: Plan, select: pb.SelectStmt) -> str:
+    other = tree.copied(select)
     for target in tree.find(other, pb.ResTarget):
         is_column = target.val.HasField("column_ref")
         if is_column and tree.names(target.val.column_ref)[-1] == target.name:
             target.name = ""
-    return book.render(
-        tree.pretty(tree.statement(other)),
+    return plan.render(
+        pretty(tree.statement(other)),
         lambda relation: f"{{{{ {source_call(relation.table)} }}}}",
         lambda model: f"{{{{ ref('{model.name}') }}}}",
         is_jinja=True,
@@ -70,3 +85,116 @@ def _meaning(model: Model, name: str) -> str:
     if model.copied or own.split(".")[-1] == name:
         return "As the rows have it."
     return f"`{own}`"
+
+
+def share(plan: Plan, written: dict[str, str]) -> set[str]:
+    """Give models the names of those that do as well; return the names whose files stay.
+
+    `written`: by name, the text of the folder's models. A copy of the same rows gets the columns
+    of both.
+    """
+    kept: set[str] = set()
+    for model in plan.models:
+        for name, text in written.items():
+            if model.copied:
+                _widen(plan, model, text)
+            if model_text(plan, model) == text:
+                kept.add(name)
+            elif not (model.copied and _columns(plan, model, text)):
+                continue
+            else:
+                plan.notes.append(
+                    f"{name} is written anew, with more columns: the next `dbt build` fills it"
+                )
+            for other in plan.models:
+                other.kind = re.sub(rf"\b{model.name}\b", name, other.kind)
+            model.name = name
+            break
+    return kept
+
+
+def _widen(plan: Plan, model: Model, text: str) -> None:
+    table = plan.marked(model.copied)
+    if isinstance(table, Relation) and (columns := _columns(plan, model, text)):
+        both = {*columns, *model.columns}
+        model.columns = tuple(name for name in table.columns if name in both)
+
+
+def _columns(plan: Plan, model: Model, text: str) -> list[str]:
+    """Return the columns of a file that copies the same rows as a model; empty of another one."""
+    table = plan.marked(model.copied)
+    parts, own = _CONFIG.match(text), _CONFIG.match(model_text(plan, model))
+    if not isinstance(table, Relation) or not parts or not own or parts[1] != own[1]:
+        return []
+    body = parts[2].replace(f"{{{{ {source_call(table.table)} }}}}", model.copied)
+    try:
+        (select,) = tree.parse(body)
+    except SettingError:
+        return []
+    mine = tree.parse(model.text)[0]
+    columns = [tree.names(one.res_target.val.column_ref) for one in select.target_list]
+    for query in (select, mine):
+        del query.target_list[:]
+    is_same = tree.statement(select) == tree.statement(mine)
+    return [names[0] for names in columns if names] if is_same else []
+
+
+@dataclass
+class _Bracket:
+    """What is open: a query, or something else that stays in its line."""
+
+    is_query: bool
+    indent: int
+    line: int
+    """The indent of the line that is being written."""
+    clause: str = ""
+    is_on: bool = False
+    """Whether it is that of DISTINCT ON, after which the first column begins."""
+
+
+def pretty(text: str) -> str:
+    """Return a query of `statement` in lines, with keywords in lower case.
+
+    Its words and their order stay, so that what is written is what was proven.
+    """
+    raw, parts, end = text.encode(), [], 0
+    tokens = postgast.scan(text).tokens
+    words = ["", *(raw[token.start : token.end].decode() for token in tokens), ""]
+    stack = [_Bracket(True, 0, 0)]
+    begins_item = False
+    for n, token in enumerate(tokens):
+        before, word, after = words[n : n + 3]
+        gap = raw[end : token.start].decode()
+        end = token.end
+        closed = stack.pop() if word == ")" else None
+        top = stack[-1]
+        is_start = top.is_query and before not in _INSIDE
+        begins_item |= top.is_query and word == "AND" and top.clause in ("WHERE", "HAVING")
+        if is_start and word in _CLAUSES:
+            top.clause = word
+            begins_line = n > 0
+        elif closed:
+            begins_line = closed.is_query
+        else:
+            begins_line = is_start and word in _JOINS and top.clause == "FROM"
+        begins_line |= top.is_query and before == "(" and not closed
+        if begins_item or (begins_line and not closed):
+            top.line = top.indent + 4 * begins_item
+        if begins_item or begins_line:
+            gap = "\n" + " " * top.line
+        if word == "(":
+            is_query = after in ("SELECT", "WITH", "VALUES")
+            is_on = [*words[max(n - 1, 0) : n + 1]] == ["DISTINCT", "ON"]
+            stack.append(_Bracket(is_query, top.line + 4, top.line + 4, is_on=is_on))
+        begins_item = (
+            top.is_query
+            and top.clause == "SELECT"
+            and after not in ("DISTINCT", "ON")
+            and (
+                word in (",", "SELECT")
+                or (before, word) == ("SELECT", "DISTINCT")
+                or bool(closed and closed.is_on)
+            )
+        )
+        parts += [gap, word.lower() if re.fullmatch("[A-Z_]+", word) else word]
+    return "".join(parts)

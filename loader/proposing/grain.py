@@ -8,7 +8,7 @@ from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.kept import Kept
-from loader.proposing.reading import CLOCKS, is_read
+from loader.proposing.scope import CLOCKS, is_read
 from waltally.errors import LoaderError
 
 GRAINS = ("day", "hour", "minute", "second")
@@ -35,13 +35,23 @@ def compared(keep: Kept, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     sides = (node.a_expr.lexpr, operator, node.a_expr.rexpr)
     turned = (node.a_expr.rexpr, _TURNED[operator], node.a_expr.lexpr)
     for value, sign, bound in (sides, turned):
-        if keep.is_own(value) and is_read(keep.book, bound) and not keep.scope.refs(bound):
+        if keep.is_own(value) and is_read(keep.plan, bound) and not keep.scope.refs(bound):
             try:
                 is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
             except LoaderError:
                 return None
             return (value, sign, bound) if is_time else None
     return None
+
+
+def bounds(keep: Kept) -> dict[str, list[str]]:
+    """Return by time what the query compares it with when somebody reads."""
+    found: dict[str, list[str]] = {}
+    for one in tree.own(keep.select, pb.Node):
+        for node in tree.conjuncts(one):
+            if bound := compared(keep, node):
+                found.setdefault(tree.sql(bound[0]), []).append(tree.sql(bound[2]))
+    return found
 
 
 def by_grain(keep: Kept, value: pb.Node, operator: str, bound: pb.Node) -> pb.Node:
@@ -52,15 +62,13 @@ def by_grain(keep: Kept, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
         return tree.compare(keep.key(value), operator, bound)
     zone = ", 'UTC'" if _needs_no_zone(keep, text) else ""
     begin = f"date_trunc('{grain}', {text}{zone})"
-    keep.hints.setdefault(tree.sql(tree.expression(begin)), grain)
     keep.grains[begin] = grain
-    start = keep.key(tree.expression(begin))
+    start = keep.key(tree.expression(begin), grain)
     if operator in (">=", "<"):
         return tree.compare(start, operator, bound)
     # The bound itself is a moment of its grain's rows, and not the others.
     is_start = tree.expression(f"{text} = {begin}")
-    keep.hints.setdefault(tree.sql(is_start), f"is_start_of_{grain}")
-    flag = tree.sql(keep.key(is_start))
+    flag = tree.sql(keep.key(is_start, f"is_start_of_{grain}"))
     limit, at = tree.sql(bound), tree.sql(start)
     if operator == ">":
         return tree.expression(f"({at} > {limit} or ({at} = {limit} and not {flag}))")
@@ -69,10 +77,10 @@ def by_grain(keep: Kept, value: pb.Node, operator: str, bound: pb.Node) -> pb.No
 
 def _grain(keep: Kept, text: str) -> str:
     """Return the largest grain at whose beginnings all bounds of a time are; empty for none."""
-    book = keep.book
+    plan = keep.plan
     type_ = keep.type_of(text)
     bounds = [
-        book.plain(tree.sql(_at_moment(tree.expression(bound))))
+        plan.plain(tree.sql(_at_moment(tree.expression(bound))))
         for bound in keep.bounds.get(text, [])
     ]
     # An hour begins at the same moments everywhere, but for a few zones' halves of hours.
@@ -80,16 +88,16 @@ def _grain(keep: Kept, text: str) -> str:
     groups = {tree.sql(node) for node in keep.select.group_clause}
     # What the query groups by anyway serves its bounds too.
     usual = sorted(GRAINS[largest:], key=lambda one: _begin(one, text) not in groups)
-    for grain in (book.grain,) if book.grain else usual:
+    for grain in (plan.grain,) if plan.grain else usual:
         begins = [f"date_trunc('{grain}', ({b})::{type_}) = ({b})::{type_}" for b in bounds]
         begins.append(f"date_trunc('{grain}', moment::{type_}) <= moment::{type_}")
         all_begin = f"bool_and({' and '.join(begins)}) from {_MOMENTS} as moment"
-        if bounds and book.catalog.is_true(all_begin):
+        if bounds and plan.catalog.is_true(all_begin):
             note = f"{text} is kept by the {grain}, since its bounds begin one"
-            if note not in book.notes and text not in keep.grains:
-                book.notes.append(note)
+            if note not in plan.notes and text not in keep.grains:
+                plan.notes.append(note)
             if any("$" in bound for bound in keep.bounds[text]):
-                book.ranges[text] = grain
+                plan.ranges[text] = grain
             return grain
     return ""
 
@@ -114,7 +122,7 @@ def derived(keep: Kept) -> dict[str, pb.Node]:
         columns = {tree.sql(pb.Node(column_ref=ref)) for ref in tree.find(node, pb.ColumnRef)}
         if node.HasField("column_ref") or text in begins.values():
             continue
-        if not keep.book.catalog.zone and any("with time zone" in keep.type_of(c) for c in columns):
+        if not keep.plan.catalog.zone and any("with time zone" in keep.type_of(c) for c in columns):
             # The model says that somebody has to name the zone.
             continue
         if all(one in keep.keys and keep.type_of(one) in _IDENTICAL for one in columns):
@@ -129,9 +137,7 @@ def derived(keep: Kept) -> dict[str, pb.Node]:
 
 def _replaced(node: pb.Node, columns: dict[str, pb.Node]) -> pb.Node:
     """Return an expression with other values in place of its columns."""
-    return tree.changed(
-        node, lambda one: columns.get(tree.sql(one)) if one.HasField("column_ref") else None
-    )
+    return tree.with_columns(node, lambda one: columns.get(tree.sql(one)))
 
 
 def _is_same(keep: Kept, node: pb.Node, begin: str) -> bool:
@@ -143,7 +149,7 @@ def _is_same(keep: Kept, node: pb.Node, begin: str) -> bool:
     first, second = (tree.sql(_replaced(node, {column: value})) for value in (moment, start))
     same = f"({first}) is not distinct from ({second})"
     moments = f"(select {_AGES} as moment union all select {_MOMENTS}) as m"
-    return keep.book.catalog.is_true(f"bool_and({same}) from {moments}")
+    return keep.plan.catalog.is_true(f"bool_and({same}) from {moments}")
 
 
 def _needs_no_zone(keep: Kept, text: str) -> bool:
@@ -151,8 +157,8 @@ def _needs_no_zone(keep: Kept, text: str) -> bool:
 
     Then nobody has to say a zone where the query has no other use for it.
     """
-    book = keep.book
-    if book.catalog.zone or book.grain == "day" or keep.type_of(text) != "timestamp with time zone":
+    plan = keep.plan
+    if plan.catalog.zone or plan.grain == "day" or keep.type_of(text) != "timestamp with time zone":
         return False
     for bound in keep.bounds.get(text, []):
         node = tree.expression(bound)
@@ -160,7 +166,7 @@ def _needs_no_zone(keep: Kept, text: str) -> bool:
             node = node.type_cast.arg
         if not node.HasField("param_ref"):
             return False
-        given = book.parameters[node.param_ref.number]
+        given = plan.parameters[node.param_ref.number]
         if not given.written and not _OFFSET.search(given.value or ""):
             return False
     return True

@@ -6,25 +6,25 @@ from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Model, free
-from loader.proposing.reading import is_read
+from loader.proposing.plan import free
 from loader.proposing.scope import Item, Scope
 from waltally.errors import SettingError
 
 _UNORDERED = ("json", "xml", "point", "interval", "real", "double precision", "bit", "bit varying")
 """Types that a key has as text."""
+INSTEAD = "keep the rows that it reads (rows models), and ask the query of them"
+"""What to do where nothing but copies of tables would be kept."""
 
 
 class Kept:
     """The keys and measures of a model, which grow as a query asks for them."""
 
     def __init__(self, scope: Scope, kept: list[Item], name: str) -> None:
-        self.scope, self.book = scope, scope.book
-        self.select = scope.select
+        self.scope, self.plan, self.select = scope, scope.plan, scope.select
+        self.items, self.name = kept, name
         self.kept = {item.alias for item in kept}
         self.is_whole = len(kept) == len(scope.items)
         self.is_nullable = not self.is_whole and any(item.is_nullable for item in kept)
-        self.name = name
         multiple = sum(item.kind != "function" for item in kept) > 1
         taken = {alias.aliasname for alias in tree.find(self.select, pb.Alias)}
         self.alias = free("m", taken) if multiple else kept[0].alias
@@ -36,75 +36,68 @@ class Kept:
             for part in join.using_clause
         }
         """Columns that have to keep their names."""
-        self.grains = {
-            tree.sql(tree.column(item.alias, name)): grain
-            for item in kept
-            if item.kind == "model"
-            and isinstance(model := self.book.marked(item.node.range_var.relname), Model)
-            for name, grain in model.grains.items()
-        }
-        """By expression, the grain that it is: at first columns of models below."""
-        self.keys: dict[str, str] = {}
-        """By expression, the key that has it."""
-        self.measures: dict[str, str] = {}
-        self.types: dict[str, str] = {}
-        self.is_final = False
-        self.has_sets = False
-        """Whether an aggregate is not the sum of the model's, so that rows are grouped again."""
         self.hints = {
             tree.sql(target.res_target.val): target.res_target.name
             for target in self.select.target_list
             if target.res_target.name
         }
+        self.grains = {
+            tree.sql(tree.column(item.alias, name)): own
+            for item in kept
+            if item.model
+            for name, own in item.model.grains.items()
+        }
+        """By expression, the grain that it is: at first columns of models below."""
+        self.rows = self.inputs
+        """The entries, and which of their rows."""
+        self.bounds: dict[str, list[str]] = {}
+        """By time, what it is compared with when somebody reads."""
+        self.keys: dict[str, str] = {}
+        """By expression, the key that has it."""
+        self.measures: dict[str, str] = {}
         self.derived: dict[str, pb.Node] = {}
         """By expression, what it is of other keys."""
-        self.pushed: list[pb.Node] = []
-        self.bounds: dict[str, list[str]] = {}
+        self.has_sets = False
+        """Whether an aggregate is not the sum of the model's, so that rows are grouped again."""
+        self.is_final = False
+        """Whether each row of the model is a row of the query."""
 
     def is_own(self, message: Message) -> bool:
         """Return whether the model can compute an expression: columns of its entries alone."""
-        refs = self.scope.refs(message)
-        is_own = bool(refs) and all(item and item.alias in self.kept for item, _ in refs)
-        return is_own and not is_read(self.book, message)
+        return self.scope.is_own(message, self.kept)
 
     def type_of(self, text: str) -> str:
         """Return the type of an expression over the kept entries."""
-        if text not in self.types:
-            ((_, type_),) = self.book.columns(f"select {text} as value from {self.inputs}")
-            self.types[text] = type_
-        return self.types[text]
+        return self.plan.type_of(text, self.inputs)
 
-    def key(self, node: pb.Node) -> pb.Node:
+    def key(self, node: pb.Node, hint: str = "") -> pb.Node:
         """Return what the query has for an expression that is a key."""
-        text = tree.sql(node)
+        plain = text = tree.sql(node)
         type_ = self.type_of(text)
-        if "." in type_ and not self.book.catalog.is_enum(type_.removesuffix("[]")):
+        if "." in type_ and not self.plan.catalog.is_enum(type_.removesuffix("[]")):
             raise SettingError(f"{text} is of {type_}, a type of a user", f"write ({text})::text")
         if type_.startswith(_UNORDERED) or type_.endswith("[]") or "." in type_:
             text = f"({text})::text"
         if text not in self.keys and text not in self.derived:
-            plain = node.HasField("column_ref")
-            name = tree.names(node.column_ref)[-1] if plain else self.hints.get(tree.sql(node), "")
-            self.keys[text] = self.free_name(name or f"key_{len(self.keys) + 1}", plain)
+            column = tree.column_name(node)
+            name = column or self.hints.get(plain) or hint or f"key_{len(self.keys) + 1}"
+            self.keys[text] = self._free_name(name, bool(column))
         own = self.derived.get(text) or tree.column(self.alias, self.keys[text])
-        if text != tree.sql(node):
-            # Two texts may be one value.
-            self.has_sets = True
-            return tree.expression(f"({tree.sql(own)})::{type_}")
-        return own
-
-    def free_name(self, name: str, is_column: bool) -> str:
-        """Return a name that no column of the model has."""
-        taken = {*self.keys.values(), *self.measures.values()}
-        if not is_column:
-            taken |= self.joined_by
-        return free(name, taken)
+        if text == plain:
+            return own
+        # Two texts may be one value.
+        self.has_sets = True
+        return tree.expression(f"({tree.sql(own)})::{type_}")
 
     def measure(self, text: str, hint: str) -> str:
         """Return the model's column that has an aggregate."""
         if text not in self.measures:
-            self.measures[text] = self.free_name(hint, False)
+            self.measures[text] = self._free_name(hint, False)
         return tree.sql(tree.column(self.alias, self.measures[text]))
+
+    def _free_name(self, name: str, is_column: bool) -> str:
+        taken = {*self.keys.values(), *self.measures.values()}
+        return free(name, taken if is_column else taken | self.joined_by)
 
     def outer(self, node: pb.Node) -> pb.Node:
         """Return an expression as the query over the model has it."""

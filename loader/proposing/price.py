@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book
 from loader.proposing.estimate import Size, sizes_of
-from loader.proposing.prove import Proof
-from loader.proposing.reading import is_clock
-from loader.proposing.sample import PERCENT
+from loader.proposing.plan import Plan
+from loader.proposing.prove import PERCENT, Proof
+from loader.proposing.scope import is_clock
 from loader.proposing.stopping import is_stopped
 from loader.proposing.trial import held, made, query_seconds, try_view
 from loader.setup.cost import cost_lines
@@ -45,11 +44,11 @@ cross join lateral (
 """
 
 
-def price_lines(book: Book, sizes: list[Size]) -> list[str]:
+def price_lines(plan: Plan, sizes: list[Size]) -> list[str]:
     """Return a line for each model; the first ones say which saves little."""
     lines, warnings, small = [], [], []
-    largest = max((one.rows for one in book.sources), default=0)
-    for model, own in zip(book.models, sizes, strict=True):
+    largest = max((one.rows for one in plan.sources), default=0)
+    for model, own in zip(plan.models, sizes, strict=True):
         if own.rows < _FEW and model.copied:
             small.append(model.name)
             continue
@@ -101,22 +100,22 @@ def _took(seconds: float) -> str:
     return f"{1000 * seconds:,.1f} ms" if seconds < 1 else duration(seconds)
 
 
-def is_priced(book: Book, original: str) -> bool:
+def is_priced(plan: Plan, original: str) -> bool:
     """Return whether a query reads a table of many rows; else all is cheap."""
-    return max((one.rows for one in book.tables(original)), default=0) > _CHEAP_ROWS
+    return max((one.rows for one in plan.tables(original)), default=0) > _CHEAP_ROWS
 
 
 @contextmanager
-def measured(book: Book, target: Target) -> Iterator[list[Size]]:
+def measured(plan: Plan, target: Target) -> Iterator[list[Size]]:
     """Have the models at the target for the block, and give what they hold. Raises LoaderError.
 
     They are made whole where their tables are not too large, else of a sample.
     """
-    numbers = range(len(book.models))
-    if max(one.rows for one in book.sources) <= WHOLE_ROWS:
+    numbers = range(len(plan.models))
+    if max(one.rows for one in plan.sources) <= WHOLE_ROWS:
         with ExitStack() as stack:
             try:
-                stack.enter_context(made(book, target, numbers, True))
+                stack.enter_context(made(plan, target, numbers, True))
                 sizes = [
                     Size(rows, size / max(rows, 1), rows)
                     for rows, size in (held(target, number) for number in numbers)
@@ -129,13 +128,13 @@ def measured(book: Book, target: Target) -> Iterator[list[Size]]:
             if sizes:
                 yield sizes
                 return
-    sizes = sizes_of(book)
-    with made(book, target, numbers, False):
+    sizes = sizes_of(plan)
+    with made(plan, target, numbers, False):
         yield sizes
 
 
 def price_of(
-    book: Book,
+    plan: Plan,
     target: Target,
     original: str,
     reads: pb.SelectStmt,
@@ -144,26 +143,26 @@ def price_of(
 ) -> Price:
     """Return a query's price, where its models are made."""
     text = tree.statement(reads)
-    tables = [one.table.quoted for one in book.tables(original)]
-    ((read,),) = book.catalog.connection.ask(_TABLE_BYTES, (tables,))
-    inputs = [sizes[n] for n in book.inputs(text)]
+    tables = [one.table.quoted for one in plan.tables(original)]
+    ((read,),) = plan.catalog.connection.ask(_TABLE_BYTES, (tables,))
+    inputs = [sizes[n] for n in plan.inputs(text)]
     # Over all rows a view reads as many times more as its models have.
     growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
-    trial = try_view(book, target, text)
+    trial = try_view(plan, target, text)
     sampled = proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0)
     return Price(
-        sum(sizes[n].bytes for n in book.needed(text)),
+        sum(sizes[n].bytes for n in plan.needed(text)),
         float(read),
         trial.rows * growth,
         trial.planning + trial.seconds * growth,
-        query_seconds(book, original, sampled),
+        query_seconds(plan, original, sampled),
     )
 
 
-def cheaper(book: Book, reads: pb.SelectStmt) -> str:
+def cheaper(plan: Plan, reads: pb.SelectStmt) -> str:
     """Return what would make a query's models smaller."""
     text = tree.statement(reads)
-    models = [book.models[n] for n in sorted(book.needed(text))]
+    models = [plan.models[n] for n in sorted(plan.needed(text))]
     ways = []
     if any(is_clock(call) for call in tree.find(reads, pb.FuncCall)):
         ways.append("ask by days, with current_date in place of now()")
@@ -174,15 +173,15 @@ def cheaper(book: Book, reads: pb.SelectStmt) -> str:
     return f"{'; '.join(ways)}; or write it as it is by --anyway"
 
 
-def identity_lines(book: Book, has_old_rows: dict[str, bool]) -> Iterator[str]:
+def identity_lines(plan: Plan, has_old_rows: dict[str, bool]) -> Iterator[str]:
     """Yield the SQL for tables whose old values a fact needs, and what that costs."""
-    facts = [model for model in book.models if not model.copied]
-    counted = {one.table for model in facts for one in book.tables(model.text)}
+    facts = [model for model in plan.models if not model.copied]
+    counted = {one.table for model in facts for one in plan.tables(model.text)}
     tables = [table for table in sorted(counted, key=str) if not has_old_rows.get(str(table))]
     if tables:
         yield "A fact needs the old values of what it counts. At the source:"
     for table in tables:
         yield f"  alter table {format_table(table)} replica identity full;"
         needed = {name for model in facts for name in model.needed.get(str(table), ())}
-        columns = read_columns(book.catalog.connection, table)
+        columns = read_columns(plan.catalog.connection, table)
         yield from (f"  {line}" for line in cost_lines(table, needed, columns))

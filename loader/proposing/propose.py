@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from postgast import pg_query_pb2 as pb
 
 from loader.monitoring import text_lines
-from loader.proposing import tree
-from loader.proposing.book import Book, Model, free
+from loader.proposing import price, tree
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
 from loader.proposing.estimate import Size, sizes_of
-from loader.proposing.files import model_files, view_files
+from loader.proposing.files import model_files, share, view_files
+from loader.proposing.plan import Model, Plan, free
 from loader.proposing.prepare import Asked, prepare
-from loader.proposing.price import (
-    Price,
-    cheaper,
-    identity_lines,
-    is_priced,
-    measured,
-    price_lines,
-    price_of,
-)
-from loader.proposing.prove import Proof, prove
+from loader.proposing.prove import Proof, prove, require_same
 from loader.proposing.questions import (
     Ask,
-    Wish,
+    Options,
     with_grain_and_deletes,
     with_parameters,
     with_timezone,
 )
-from loader.proposing.sharing import share
-from loader.proposing.split import Split
+from loader.proposing.split import split
 from loader.source.table_shape import read_shapes
-from waltally.database import Connection, Target, connect, connect_target
+from waltally.database import Target, connect, connect_target
 from waltally.errors import Interrupted, SettingError
 from waltally.settings import Settings
 from waltally.tables import Table
@@ -56,12 +46,12 @@ class Proposed:
     lines: list[str]
     compiled: dict[str, Model]
     """The models by name."""
-    prices: dict[str, Price]
+    prices: dict[str, price.Price]
     """By query; none of one whose tables are small."""
 
 
 def propose(
-    settings: Settings, texts: dict[str, str], wish: Wish, ask: Ask | None = None
+    settings: Settings, texts: dict[str, str], options: Options, ask: Ask | None = None
 ) -> Proposed:
     """Return models and views of the queries, proven; `ask` where somebody can be asked.
 
@@ -74,66 +64,81 @@ def propose(
     ):
         target.give_up_locks()
         for session in (source, target):
-            session.ask("select set_config('statement_timeout', %s, false)", (f"{wish.timeout}s",))
-        book, asked = _prepared(source, texts, wish)
-        wish = with_parameters(book, wish, ask)
-        book, asked = _split(source, target, texts, wish)
+            limit = f"{options.timeout}s"
+            session.ask("select set_config('statement_timeout', %s, false)", (limit,))
+        catalog = Catalog(source, options.timezone)
+        prepared, asked = _prepared(catalog, texts, options)
+        answered = with_parameters(prepared, options, ask)
+        if answered != options:
+            options = answered
+            prepared, asked = _prepared(catalog, texts, options)
+        plan, views = _split(target, prepared, asked, options)
         for with_answers in (with_timezone, with_grain_and_deletes):
             # No transaction is open while somebody thinks.
-            answered = with_answers(book, wish, ask)
-            if answered != wish:
-                wish = answered
-                book, asked = _split(source, target, texts, wish)
+            answered = with_answers(plan, options, ask)
+            if answered != options:
+                options = answered
+                catalog.use_zone(options.timezone)
+                plan, views = _split(target, prepared, asked, options)
         with text_lines.shown("proving what is proposed"):
-            kept = share(book, wish.written)
-            proofs, prices, sizes = _proofs(book, target, asked, wish)
-            held = price_lines(book, sizes)
-        tables = [one.table for one in book.sources]
+            kept = share(plan, options.written)
+            proofs = _proven(plan, views, options)
+            sizes, prices = _priced(plan, target, views, proofs)
+        _require_cheap(plan, views, prices, options)
+        tables = [one.table for one in plan.sources]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
-        lines = [*held, *book.notes, *proofs, *identity_lines(book, old_rows)]
-    views: dict[str, str] = {}
-    for name, one in asked:
-        views |= view_files(book, name, one.select, one.original)
-    models = [model.name for model in book.models if model.name not in kept]
-    files = model_files(book)
+        lines = [
+            *(*price.price_lines(plan, sizes), *plan.notes, *_lines(proofs)),
+            *(f"{name}: not proven" for name in views if name not in proofs),
+            *(*_lines(prices), *price.identity_lines(plan, old_rows)),
+        ]
+    files: dict[str, str] = {}
+    for name, one in views.items():
+        files |= view_files(plan, name, one.select, one.original)
+    new = [model for model in plan.models if model.name not in kept]
     return Proposed(
-        {path: text for path, text in files.items() if Path(path).stem in models} | views,
-        [path for path in views if path.endswith(".sql")],
+        model_files(plan, new) | files,
+        [path for path in files if path.endswith(".sql")],
         tables,
-        models,
-        [model.name for model in book.models if model.name in models and book.tables(model.text)],
+        [model.name for model in new],
+        [model.name for model in new if plan.tables(model.text)],
         lines,
-        {model.name: model for model in book.models},
+        {model.name: model for model in plan.models},
         prices,
     )
 
 
 def _prepared(
-    source: Connection, texts: dict[str, str], wish: Wish
-) -> tuple[Book, list[tuple[str, Asked]]]:
-    """Return the queries with their names, before anything is kept of them."""
-    catalog = Catalog(source, wish.timezone)
-    book = Book(catalog, wish.grain, taken=frozenset(wish.written), purged=wish.ignore_deletes)
+    catalog: Catalog, texts: dict[str, str], options: Options
+) -> tuple[Plan, dict[str, Asked]]:
+    """Return the queries by name, before anything is kept of them."""
+    plan = Plan(catalog)
     asked: dict[str, Asked] = {}
     for name, text in texts.items():
-        for one in prepare(book, text, wish.values, wish.parameter):
+        for one in prepare(plan, text, options.values, options.parameter):
             asked[free(name, asked)] = one
-    # A view would be written over a model of another query.
-    book.taken |= asked.keys()
-    return book, [*asked.items()]
+    return plan, asked
 
 
 def _split(
-    source: Connection, target: Target, texts: dict[str, str], wish: Wish
-) -> tuple[Book, list[tuple[str, Asked]]]:
+    target: Target, prepared: Plan, asked: dict[str, Asked], options: Options
+) -> tuple[Plan, dict[str, Asked]]:
+    """Return the models of the queries, and the queries as they read them."""
+    plan = replace(
+        prepared.copied(),
+        grain=options.grain,
+        purged=options.ignore_deletes,
+        # A view would be written over a model of another query.
+        taken=frozenset(options.written) | asked.keys(),
+    )
+    views = {name: replace(one, select=tree.copied(one.select)) for name, one in asked.items()}
+    source = prepared.catalog.connection
     with text_lines.shown("splitting the query"), compiler(source, target) as compile_:
-        book, asked = _prepared(source, texts, wish)
-        for name, one in asked:
-            _name_columns(book, one)
-            Split(book, f"{name}_counts"[:44], compile_).split(one.select)
+        for name, one in views.items():
+            split(plan, f"{name}_counts"[:44], one.select, compile_)
             _require_enums(target, one.select)
-    return book, asked
+    return plan, views
 
 
 def _require_enums(target: Target, select: pb.SelectStmt) -> None:
@@ -148,42 +153,19 @@ def _require_enums(target: Target, select: pb.SelectStmt) -> None:
             )
 
 
-def _name_columns(book: Book, asked: Asked) -> None:
-    """Give the view's columns the query's names; of two that are the same, the second a number."""
-    targets = asked.select.target_list
-    if not targets or tree.has_star(asked.select):
-        return
-    taken: list[str] = []
-    for (name, _), target in zip(book.columns(asked.original), targets, strict=True):
-        own = free(name, taken)
-        if own != name:
-            book.notes.append(f"Two columns are named {name}: the view's second one is {own}")
-        taken.append(own)
-        target.res_target.name = own
-
-
-def _proofs(
-    book: Book, target: Target, asked: list[tuple[str, Asked]], wish: Wish
-) -> tuple[list[str], dict[str, Price], list[Size]]:
-    """Return what the comparisons gave, by query what keeping costs, and what models hold.
-
-    Raises LoaderError where rows differ, time is over, or keeping costs more than it gives.
-    """
-    if wish.prove == "none":
-        return [f"{name}: not proven" for name, _ in asked], {}, sizes_of(book)
-    lines: dict[str, str] = {}
+def _proven(plan: Plan, views: dict[str, Asked], options: Options) -> dict[str, Proof]:
+    """Return what the comparisons gave. Raises LoaderError where rows differ, or time is over."""
     proofs: dict[str, Proof] = {}
-    for name, one in asked:
+    for name, one in views.items() if options.prove != "none" else ():
         try:
-            for proof in prove(book, one.original, one.select, wish.prove == "sample"):
-                _judge(book, name, one, proof)
+            for proof in prove(plan, one.original, one.select, options.prove == "sample"):
+                require_same(plan, name, one.select, proof)
                 proofs[name] = proof
-                lines[name] = f"{name}: {proof.line}"
         except Interrupted as error:
             said = str(error)
             raise Interrupted(
                 f"{name} was being compared when {said[:1].lower()}{said[1:]}. Compared so far:"
-                f" {'; '.join(lines.values()) or 'nothing'}",
+                f" {'; '.join(_lines(proofs)) or 'nothing'}",
                 "give it more time by --timeout 1h, or compare nothing by --prove none",
             ) from error
         if proofs[name].is_empty:
@@ -191,42 +173,33 @@ def _proofs(
                 f"{name}: neither the query nor the view has a row here, which proves nothing",
                 "give parameters values that the rows have, or leave it by --prove none",
             )
-    large = [(name, one) for name, one in asked if is_priced(book, one.original)]
+    return proofs
+
+
+def _lines(results: Mapping[str, Proof | price.Price]) -> list[str]:
+    return [f"{name}: {own.line}" for name, own in results.items()]
+
+
+def _priced(
+    plan: Plan, target: Target, views: dict[str, Asked], proofs: dict[str, Proof]
+) -> tuple[list[Size], dict[str, price.Price]]:
+    """Return what the models hold, and what keeping each query of large tables costs."""
+    large = [name for name in proofs if price.is_priced(plan, views[name].original)]
     if not large:
-        return [*lines.values()], {}, sizes_of(book)
-    with measured(book, target) as sizes:
-        prices = {
-            name: price_of(book, target, one.original, one.select, proofs[name], sizes)
-            for name, one in large
+        return sizes_of(plan), {}
+    with price.measured(plan, target) as sizes:
+        return sizes, {
+            name: price.price_of(
+                plan, target, views[name].original, views[name].select, proofs[name], sizes
+            )
+            for name in large
         }
-    for name, one in large:
-        if prices[name].is_dear and not wish.anyway:
-            said = f"{name} costs more than it gives: it {prices[name].line}"
-            raise SettingError(said, cheaper(book, one.select))
-        lines[f"{name}'s price"] = f"{name}: {prices[name].line}"
-    return [*lines.values()], prices, sizes
 
 
-def _judge(book: Book, name: str, asked: Asked, proof: Proof) -> None:
-    """Raise SettingError where the rows differ."""
-    if not proof.missing and not proof.surplus:
-        return
-    if proof.settings:
-        raise SettingError(
-            f"{name}: the view would give other rows to a session with another {proof.settings}."
-            f" {_difference(proof)}",
-            "say the zone of dates by --timezone, and write what has a text by to_char() or"
-            " extract(), such as to_char(max(at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
-        )
-    view = book.render(
-        tree.statement(asked.select), lambda table: str(table.table), lambda model: model.name
-    )
-    raise SettingError(
-        f"{name}: {proof.line}. {_difference(proof)}",
-        f"report it with the query; nothing was written. The view would be: {view}",
-    )
-
-
-def _difference(proof: Proof) -> str:
-    rows = [("the query alone has", proof.missing), ("the view alone has", proof.surplus)]
-    return "; ".join(f"{who} {', '.join(some[:3])}" for who, some in rows if some)
+def _require_cheap(
+    plan: Plan, views: dict[str, Asked], prices: dict[str, price.Price], options: Options
+) -> None:
+    for name, own in prices.items():
+        if own.is_dear and not options.anyway:
+            said = f"{name} costs more than it gives: it {own.line}"
+            raise SettingError(said, price.cheaper(plan, views[name].select))

@@ -3,26 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book
-from loader.proposing.latest import has_first
-from loader.proposing.sample import PERCENT, Sample, sample_of
+from loader.proposing.catalog import Relation
+from loader.proposing.plan import Plan
 from waltally.errors import SettingError
 from waltally.tables import literal
 
+PERCENT = 2
+
+FEW_ROWS = 100_000
+"""A table with fewer rows is read whole."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Queries of a plan over a sample of the rows that they read."""
+
+    plan: Plan
+    needed: frozenset[int]
+    """The models that they read, by number."""
+    relation: Relation | None
+    """The table of which only some blocks are read; None where all rows are."""
+
+    def over(self, text: str) -> str:
+        """Return a query over the CTEs."""
+        return self.plan.over_tables(text, self.relation)
+
+    def models(self) -> list[str]:
+        """Return the CTEs of the models that they read."""
+        return [f"waltally_model_{n}" for n in sorted(self.needed)]
+
+    def ctes(self) -> list[str]:
+        """Return the sampled table and the models as CTEs.
+
+        Also the table as `waltally_sampled`, with the block of each row.
+        """
+        ctes = self.plan.ctes(self.needed, self.relation)
+        if self.relation:
+            blocks = "(ctid::text::point)[0] as waltally_block, 1 as waltally_blocks"
+            of = f"from {self.relation.table.quoted} tablesample system ({PERCENT}) repeatable (1)"
+            ctes = [
+                f"{self.plan.source(self.relation)} as materialized (select * {of})",
+                f"waltally_sampled as materialized (select *, {blocks} {of})",
+                *ctes,
+            ]
+        return ctes
+
+
+def sample_of(plan: Plan, texts: list[str]) -> Sample:
+    """Return a sample of the largest table that the texts read; all rows where it is small."""
+    needed = frozenset[int]().union(*map(plan.needed, texts))
+    tables = [
+        one for t in (*texts, *(plan.models[n].text for n in needed)) for one in plan.tables(t)
+    ]
+    large = [one for one in tables if one.rows > FEW_ROWS and one.kind == "r"]
+    return Sample(plan, needed, max(large, key=lambda one: one.rows, default=None))
+
+
 _DIGITS = {"real": 3, "double precision": 11}
 """How many digits after the first are compared of a float, whose sum has no order."""
+
 _MOST_SHOWN = 1000
+
 _LOCALE = """coalesce((
     select min(collcollate) from pg_collation
     where collprovider = 'c' and collcollate !~ '^(C|POSIX)'
     and collencoding in (-1, pg_char_to_encoding(getdatabaseencoding()))
 ), 'C')"""
+
 _READERS: tuple[dict[str, str], ...] = (
     {},
     *(
@@ -39,6 +91,7 @@ _READERS: tuple[dict[str, str], ...] = (
     },
 )
 """Settings of the query's own session, and of others that read the view; they add up."""
+
 _TIMES = (
     "select 0, 3, extract(epoch from ended.at - began.at)::text from began, ended",
     "select 0, 4, extract(epoch from ready_1.at - ready_0.at)::text from ready_0, ready_1",
@@ -75,7 +128,7 @@ class Proof:
         )
 
 
-def prove(book: Book, original: str, reads: pb.SelectStmt, is_sample: bool) -> Iterator[Proof]:
+def prove(plan: Plan, original: str, reads: pb.SelectStmt, is_sample: bool) -> Iterator[Proof]:
     """Compare the query with what reads the models: on a sample, then on all rows.
 
     `is_sample`: all rows are compared only where the sample gives none. Raises LoaderError.
@@ -87,13 +140,13 @@ def prove(book: Book, original: str, reads: pb.SelectStmt, is_sample: bool) -> I
         if has_limit
         else [original, tree.statement(reads)]
     )
-    types, others = (book.columns(text) for text in texts)
+    types, others = (plan.columns(text) for text in texts)
     if [type_ for _, type_ in types] != [type_ for _, type_ in others]:
         raise SettingError(f"The columns would be {others} in place of {types}", "cast them")
     names = [name for name, _ in types]
     if len({*names}) == len(names) and names != [name for name, _ in others]:
         raise SettingError(f"The columns would be {others} in place of {types}", "name them by AS")
-    sample = sample_of(book, texts)
+    sample = sample_of(plan, texts)
     is_empty = True
     for proof in _compare(sample, texts, [type_ for _, type_ in types]):
         is_empty &= proof.is_empty
@@ -114,7 +167,7 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
     columns = ", ".join(names)
     # Each is evaluated when the next one asks how many rows it has.
     steps = [
-        _clock("began", [sample.book.source(sample.relation)] if sample.relation else []),
+        _clock("began", [sample.plan.source(sample.relation)] if sample.relation else []),
         f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns})"
         " where (select count(*) from began) > 0)",
         _clock("ended", ["asked"]),
@@ -136,7 +189,7 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
         )
         asked.append(alone.format(n, 1, "asked", f"kept_{n}"))
         asked.append(alone.format(n, 2, f"kept_{n}", "asked"))
-    rows = sample.book.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
+    rows = sample.plan.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
     (count,) = (int(value) for _, side, value in rows if side == 0)
     seconds = [float(value) for _, side, value in rows if side in (3, 4)]
     for n, settings in enumerate(_READERS):
@@ -169,9 +222,28 @@ def _compared(name: str, type_: str) -> str:
 
 
 def _without_limit(select: pb.SelectStmt) -> str:
-    other = deepcopy(select)
-    is_first = has_first(other)
-    for part in ("limit_count", "limit_offset", *([] if is_first else ["sort_clause"])):
-        other.ClearField(part)
-    other.limit_option = pb.LIMIT_OPTION_DEFAULT
+    other = tree.copied(select)
+    tree.clear_limit(other)
     return tree.statement(other)
+
+
+def require_same(plan: Plan, name: str, reads: pb.SelectStmt, proof: Proof) -> None:
+    """Raise SettingError where the rows differ."""
+    if not proof.missing and not proof.surplus:
+        return
+    rows = [("the query alone has", proof.missing), ("the view alone has", proof.surplus)]
+    difference = "; ".join(f"{who} {', '.join(some[:3])}" for who, some in rows if some)
+    if proof.settings:
+        raise SettingError(
+            f"{name}: the view would give other rows to a session with another {proof.settings}."
+            f" {difference}",
+            "say the zone of dates by --timezone, and write what has a text by to_char() or"
+            " extract(), such as to_char(max(at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS')",
+        )
+    view = plan.render(
+        tree.statement(reads), lambda table: str(table.table), lambda model: model.name
+    )
+    raise SettingError(
+        f"{name}: {proof.line}. {difference}",
+        f"report it with the query; nothing was written. The view would be: {view}",
+    )

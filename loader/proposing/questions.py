@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from loader.proposing.book import Book
 from loader.proposing.grain import GRAINS
+from loader.proposing.plan import Plan
 from waltally.errors import SettingError
 
 Ask = Callable[[str, str | bool], str | bool]
@@ -14,7 +14,7 @@ Ask = Callable[[str, str | bool], str | bool]
 
 
 @dataclass(frozen=True)
-class Wish:
+class Options:
     """What the user says beside the query: fields are named like flags."""
 
     timezone: str = ""
@@ -34,60 +34,62 @@ class Wish:
     """By name, the texts of the models that the folder has."""
 
 
-def with_parameters(book: Book, wish: Wish, ask: Ask | None) -> Wish:
-    """Return the wish with the columns that the application fills in; needs no split query."""
-    known = {parameter.name for parameter in book.parameters.values()}
-    _refuse_unknown("parameter", wish.parameter, known, "column that a constant is compared with")
+def with_parameters(plan: Plan, options: Options, ask: Ask | None) -> Options:
+    """Return the options with the columns that the application fills in; needs no split query."""
+    known = {parameter.name for parameter in plan.parameters.values()}
+    _refuse_unknown(
+        "parameter", options.parameter, known, "column that a constant is compared with"
+    )
     if ask is None:
-        return wish
-    varied = book.catalog.have_many_values([*book.constants], book.sources)
+        return options
+    varied = plan.catalog.have_many_values([*plan.constants], plan.sources)
     filled_in = [
         column
-        for column, value in book.constants.items()
+        for column, value in plan.constants.items()
         if column in varied
         and ask(f"{column} is compared with {value}: does the application fill it in", True)
     ]
-    return replace(wish, parameter=(*wish.parameter, *filled_in))
+    return replace(options, parameter=(*options.parameter, *filled_in))
 
 
-def with_timezone(book: Book, wish: Wish, ask: Ask | None) -> Wish:
-    """Return the wish with the zone of dates. Raises SettingError where nobody can be asked."""
-    if wish.timezone or not any("timezone" in model.options for model in book.models):
-        return wish
+def with_timezone(plan: Plan, options: Options, ask: Ask | None) -> Options:
+    """Return the options with the zone of dates. Raises SettingError where nobody can be asked."""
+    if options.timezone or not any("timezone" in model.options for model in plan.models):
+        return options
     if ask is None:
         raise SettingError(
             "The query has dates or hours, and nobody says of which time zone",
-            f"say it by --timezone; the session's is {book.catalog.timezone}",
+            f"say it by --timezone; the session's is {plan.catalog.timezone}",
         )
-    zone = ask("The time zone of the query's dates", book.catalog.timezone)
-    return replace(wish, timezone=str(zone))
+    zone = ask("The time zone of the query's dates", plan.catalog.timezone)
+    return replace(options, timezone=str(zone))
 
 
-def with_grain_and_deletes(book: Book, wish: Wish, ask: Ask | None) -> Wish:
-    """Return the wish with the grain of ranges, and the tables that are purged."""
+def with_grain_and_deletes(plan: Plan, options: Options, ask: Ask | None) -> Options:
+    """Return the options with the grain of ranges, and the tables that are purged."""
     counted = {
         str(one.table): one
-        for model in book.models
+        for model in plan.models
         if not model.copied
-        for one in book.tables(model.text)
+        for one in plan.tables(model.text)
     }
-    _refuse_unknown("ignore-deletes", wish.ignore_deletes, counted, "fact")
+    _refuse_unknown("ignore-deletes", options.ignore_deletes, counted, "fact")
     if ask is None:
-        return wish
-    grain = wish.grain
-    if book.ranges and not grain:
-        column, proposal = next(iter(book.ranges.items()))
+        return options
+    grain = options.grain
+    if plan.ranges and not grain:
+        column, proposal = next(iter(plan.ranges.items()))
         while grain not in GRAINS:
             what = f"The bounds sent for {column} begin a day, hour, minute or second"
             grain = str(ask(what, proposal))
     purged = [
         name
         for name, relation in counted.items()
-        if name not in book.purged
-        and book.catalog.has_deletes(relation)
+        if name not in plan.purged
+        and plan.catalog.has_deletes(relation)
         and ask(f"Do deleted rows of {name} stay counted, as in a purge", False)
     ]
-    return replace(wish, grain=grain, ignore_deletes=(*wish.ignore_deletes, *purged))
+    return replace(options, grain=grain, ignore_deletes=(*options.ignore_deletes, *purged))
 
 
 def _refuse_unknown(flag: str, given: Iterable[str], known: Collection[str], what: str) -> None:

@@ -8,9 +8,8 @@ from google.protobuf.message import Message
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book
-from loader.proposing.reading import CLOCKS, is_aggregate
-from loader.proposing.scope import Scope, scoped_refs
+from loader.proposing.plan import Plan
+from loader.proposing.scope import CLOCKS, Scope, is_aggregate, scoped_refs
 from waltally.errors import SettingError
 from waltally.tables import Table
 
@@ -24,7 +23,7 @@ def refuse_writes(select: pb.SelectStmt) -> None:
         raise SettingError("A WITH query changes rows", "give the query that reads them")
 
 
-def refuse(book: Book, select: pb.SelectStmt) -> None:
+def refuse(plan: Plan, select: pb.SelectStmt) -> None:
     """Raise SettingError for what one SELECT says, itself or in its expressions."""
     if select.with_clause.recursive:
         raise SettingError("A recursive query walks from row to row", "keep what it reads")
@@ -48,33 +47,33 @@ def refuse(book: Book, select: pb.SelectStmt) -> None:
             raise SettingError("A join has a name of its own", "name the tables' columns")
     for call in tree.find(select, pb.FuncCall):
         *schema, name = _names(call.funcname)
-        if _is_users(schema) or name not in book.catalog.functions:
+        if _is_users(schema) or name not in plan.catalog.functions:
             raise SettingError(
                 f"{name}() is a function of a user", "write its expression in its place"
             )
         if name == "to_char" and any("TM" in tree.sql(arg) for arg in call.args[1:]):
             raise SettingError("A format with TM speaks each reader's language", "leave TM out")
         count = len(call.args) + len(call.agg_order) * call.agg_within_group
-        if not schema and (other := book.catalog.overload(name, count)):
+        if not schema and (other := plan.catalog.overload(name, count)):
             raise SettingError(
                 f"{name}() may be {other}, which is of a user", f"write pg_catalog.{name}()"
             )
-        if name in book.catalog.volatile - {*CLOCKS}:
+        if name in plan.catalog.volatile - {*CLOCKS}:
             raise SettingError(f"{name}() gives another value at each call", "leave it out")
     for schema, name in _operators(select):
-        if _is_users(schema) or (not schema and book.catalog.overload(name, 2)):
+        if _is_users(schema) or (not schema and plan.catalog.overload(name, 2)):
             raise SettingError(
                 f"{name} may be an operator of a user", f"write operator(pg_catalog.{name})"
             )
     for type_ in tree.find(select, pb.TypeName):
         *schema, name = _names(type_.names)
-        if _is_users(schema) and not book.catalog.is_enum(Table(schema[-1], name).quoted):
+        if _is_users(schema) and not plan.catalog.is_enum(Table(schema[-1], name).quoted):
             raise SettingError(
                 f"{schema[0]}.{name} is a type of a user", "write one of PostgreSQL's own"
             )
 
 
-def refuse_names(book: Book, select: pb.SelectStmt) -> None:
+def refuse_names(plan: Plan, select: pb.SelectStmt) -> None:
     """Raise SettingError where a name means a whole row, or an aggregate is not its own query's."""
 
     def judge(message: Message, scope: Scope) -> bool:
@@ -90,7 +89,7 @@ def refuse_names(book: Book, select: pb.SelectStmt) -> None:
                 raise SettingError(
                     f"{text} is a whole row", "name the columns, for count() the primary key"
                 )
-        if isinstance(message, pb.FuncCall) and is_aggregate(book, message):
+        if isinstance(message, pb.FuncCall) and is_aggregate(plan, message):
             owners = [inner.find(ref)[0] for ref, inner in scoped_refs(message, scope)]
             if owners and all(owner and owner.is_around(scope) for owner in owners):
                 text = tree.sql(pb.Node(func_call=message))
@@ -100,7 +99,7 @@ def refuse_names(book: Book, select: pb.SelectStmt) -> None:
                 )
         return False
 
-    list(scoped_refs(select, Scope(book, pb.SelectStmt()), judge))
+    list(scoped_refs(select, Scope(plan, pb.SelectStmt()), judge))
 
 
 def _is_users(schema: list[str]) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import postgast
@@ -14,24 +12,14 @@ from postgast import pg_query_pb2 as pb
 from waltally.errors import SettingError
 
 _M = TypeVar("_M", bound=Message)
+
 _EMPTY = "select 1"
-_CLAUSES = {
-    *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
-    *("UNION", "INTERSECT", "EXCEPT"),
-}
-_JOINS = {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
-_INSIDE = {*_JOINS, "OUTER", "DISTINCT", "WITHIN", "ROWS"}
-"""Words after which a clause or a join does not begin."""
+
 _VERSION = postgast.parse(_EMPTY).version
 
 
 def parse(text: str) -> list[pb.SelectStmt]:
-    """Return the queries. Raises SettingError."""
-    return [one.stmt.select_stmt for one in statements(text)]
-
-
-def statements(text: str) -> list[pb.RawStmt]:
-    """Return the queries with their places; SettingError where one is none, or no SQL."""
+    """Return the queries. Raises SettingError where one is none, or no SQL."""
     try:
         parsed = list(postgast.parse(text).stmts)
     except DecodeError:
@@ -46,7 +34,7 @@ def statements(text: str) -> list[pb.RawStmt]:
         ) from None
     if not parsed or not all(one.stmt.HasField("select_stmt") for one in parsed):
         raise SettingError("The file has something beside SELECT", "leave the queries alone in it")
-    return parsed
+    return [one.stmt.select_stmt for one in parsed]
 
 
 def expression(text: str) -> pb.Node:
@@ -58,6 +46,11 @@ def statement(select: pb.SelectStmt) -> str:
     """Return a query as text."""
     whole = pb.RawStmt(stmt=pb.Node(select_stmt=select))
     return str(postgast.deparse(pb.ParseResult(version=_VERSION, stmts=[whole])))
+
+
+def spelled(text: str) -> str:
+    """Return a query as the grammar writes it, so that what is the same has one text."""
+    return statement(parse(text)[0])
 
 
 def sql(node: pb.Node) -> str:
@@ -124,6 +117,18 @@ def changed(node: pb.Node, rule: Callable[[pb.Node], pb.Node | None]) -> pb.Node
     return holder.items[0]
 
 
+def with_columns(node: pb.Node, rule: Callable[[pb.Node], pb.Node | None]) -> pb.Node:
+    """Return a copy of an expression, its columns replaced."""
+    return changed(node, lambda one: rule(one) if one.HasField("column_ref") else None)
+
+
+def copied(message: _M) -> _M:
+    """Return a copy."""
+    other: _M = type(message)()
+    other.CopyFrom(message)
+    return other
+
+
 def arms(query: pb.SelectStmt) -> list[pb.SelectStmt]:
     """Return the queries between UNION and the like."""
     if query.HasField("larg"):
@@ -136,9 +141,30 @@ def called(call: pb.FuncCall) -> str:
     return call.funcname[-1].string.sval if call.funcname else ""
 
 
-def here(select: pb.SelectStmt) -> Callable[[Message], bool]:
-    """Return where a walk stops that does not enter queries inside this one."""
-    return lambda message: message is not select and isinstance(message, pb.SelectStmt)
+def own(select: pb.SelectStmt, kind: type[_M]) -> list[_M]:
+    """Return what is of a kind in a query itself, and not in one inside it."""
+    return find(select, kind, lambda one: one is not select and isinstance(one, pb.SelectStmt))
+
+
+def calls(select: pb.SelectStmt) -> list[pb.FuncCall]:
+    """Return the functions that a query itself calls."""
+    return own(select, pb.FuncCall)
+
+
+def has_windows(select: pb.SelectStmt) -> bool:
+    """Return whether a query itself has windows."""
+    return any(call.HasField("over") for call in calls(select))
+
+
+def is_distinct_on(select: pb.SelectStmt) -> bool:
+    """Return whether a query is DISTINCT ON."""
+    return bool(select.distinct_clause and select.distinct_clause[0].WhichOneof("node"))
+
+
+def conditions(select: pb.SelectStmt) -> list[pb.Node]:
+    """Return what a query itself says in WHERE and ON."""
+    quals = (select.where_clause, *(join.quals for join in own(select, pb.JoinExpr)))
+    return [one for each in quals for one in conjuncts(each)]
 
 
 def names(ref: pb.ColumnRef) -> list[str]:
@@ -157,17 +183,32 @@ def is_output(select: pb.SelectStmt, sorted_by: pb.Node) -> bool:
     return names(sorted_by.column_ref) in [[one.res_target.name] for one in select.target_list]
 
 
-def add_column(select: pb.SelectStmt, name: str, text: str) -> None:
+def add_column(select: pb.SelectStmt, name: str, value: pb.Node | str) -> None:
     """Let a query also select an expression."""
-    target = pb.ResTarget(name=name, val=expression(text))
-    select.target_list.append(pb.Node(res_target=target))
+    node = expression(value) if isinstance(value, str) else value
+    select.target_list.append(pb.Node(res_target=pb.ResTarget(name=name, val=node)))
+
+
+def words(*parts: str) -> list[pb.Node]:
+    """Return the parts of a name."""
+    return [pb.Node(string=pb.String(sval=part)) for part in parts]
 
 
 def column(*parts: str) -> pb.Node:
     """Return a reference to a column."""
-    return pb.Node(
-        column_ref=pb.ColumnRef(fields=[pb.Node(string=pb.String(sval=p)) for p in parts])
-    )
+    return pb.Node(column_ref=pb.ColumnRef(fields=words(*parts)))
+
+
+def column_name(node: pb.Node) -> str:
+    """Return a column's name without its table's; empty for another expression."""
+    return names(node.column_ref)[-1] if node.HasField("column_ref") else ""
+
+
+def entry(mark: str, alias: str) -> pb.Node:
+    """Return an entry of FROM."""
+    named = pb.Alias(aliasname=alias)
+    var = pb.RangeVar(relname=mark, inh=True, relpersistence="p", alias=named)
+    return pb.Node(range_var=var)
 
 
 def conjuncts(node: pb.Node) -> list[pb.Node]:
@@ -180,9 +221,23 @@ def conjuncts(node: pb.Node) -> list[pb.Node]:
     return [node] if node.WhichOneof("node") else []
 
 
+def subselect(query: pb.SelectStmt, alias: str) -> pb.Node:
+    """Return a query as an entry of FROM."""
+    sub = pb.RangeSubselect(subquery=pb.Node(select_stmt=query), alias=pb.Alias(aliasname=alias))
+    return pb.Node(range_subselect=sub)
+
+
+def clear_limit(select: pb.SelectStmt) -> None:
+    """Let a query give all rows, in no order but that of DISTINCT ON."""
+    order = [] if is_distinct_on(select) else ["sort_clause"]
+    for part in ("limit_count", "limit_offset", *order):
+        select.ClearField(part)
+    select.limit_option = pb.LIMIT_OPTION_DEFAULT
+
+
 def compare(left: pb.Node, operator: str, right: pb.Node) -> pb.Node:
     """Return a comparison."""
-    name = [pb.Node(string=pb.String(sval=operator))]
+    name = words(operator)
     return pb.Node(a_expr=pb.A_Expr(kind=pb.AEXPR_OP, name=name, lexpr=left, rexpr=right))
 
 
@@ -209,62 +264,6 @@ def set_where(select: pb.SelectStmt, conditions: list[pb.Node]) -> None:
         select.where_clause.CopyFrom(where)
 
 
-@dataclass
-class _Bracket:
-    """What is open: a query, or something else that stays in its line."""
-
-    is_query: bool
-    indent: int
-    line: int
-    """The indent of the line that is being written."""
-    clause: str = ""
-    is_on: bool = False
-    """Whether it is that of DISTINCT ON, after which the first column begins."""
-
-
-def pretty(text: str) -> str:
-    """Return a query of `statement` in lines, with keywords in lower case.
-
-    Its words and their order stay, so that what is written is what was proven.
-    """
-    raw, parts, end = text.encode(), [], 0
-    tokens = postgast.scan(text).tokens
-    words = ["", *(raw[token.start : token.end].decode() for token in tokens), ""]
-    stack = [_Bracket(True, 0, 0)]
-    begins_item = False
-    for n, token in enumerate(tokens):
-        before, word, after = words[n : n + 3]
-        gap = raw[end : token.start].decode()
-        end = token.end
-        closed = stack.pop() if word == ")" else None
-        top = stack[-1]
-        is_start = top.is_query and before not in _INSIDE
-        begins_item |= top.is_query and word == "AND" and top.clause in ("WHERE", "HAVING")
-        if is_start and word in _CLAUSES:
-            top.clause = word
-            begins_line = n > 0
-        elif closed:
-            begins_line = closed.is_query
-        else:
-            begins_line = is_start and word in _JOINS and top.clause == "FROM"
-        begins_line |= top.is_query and before == "(" and not closed
-        if begins_item or (begins_line and not closed):
-            top.line = top.indent + 4 * begins_item
-        if begins_item or begins_line:
-            gap = "\n" + " " * top.line
-        if word == "(":
-            is_query = after in ("SELECT", "WITH", "VALUES")
-            is_on = [*words[max(n - 1, 0) : n + 1]] == ["DISTINCT", "ON"]
-            stack.append(_Bracket(is_query, top.line + 4, top.line + 4, is_on=is_on))
-        begins_item = (
-            top.is_query
-            and top.clause == "SELECT"
-            and after not in ("DISTINCT", "ON")
-            and (
-                word in (",", "SELECT")
-                or (before, word) == ("SELECT", "DISTINCT")
-                or bool(closed and closed.is_on)
-            )
-        )
-        parts += [gap, word.lower() if re.fullmatch("[A-Z_]+", word) else word]
-    return "".join(parts)
+def add_conditions(select: pb.SelectStmt, conditions: list[pb.Node]) -> None:
+    """Let the query ask for the rows for which these conditions hold too."""
+    set_where(select, [*conjuncts(select.where_clause), *conditions])

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any
 
-from loader.proposing.book import Book
-from loader.proposing.sample import sample_of
+from loader.proposing.plan import Plan
+from loader.proposing.prove import sample_of
 from loader.proposing.stopping import is_stopped, not_stopped
 from loader.setup.compile_queries import Undone
 from waltally.database import Connection, Target
@@ -37,19 +37,19 @@ class Trial:
 
 
 @contextmanager
-def made(book: Book, target: Target, numbers: Iterable[int], is_whole: bool) -> Iterator[None]:
+def made(plan: Plan, target: Target, numbers: Iterable[int], is_whole: bool) -> Iterator[None]:
     """Have tables of these models at the target for the block: of all rows, or of the sample's.
 
     Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
     """
-    with suppress(Undone), target.transaction(), _limited(book.catalog.connection):
+    with suppress(Undone), target.transaction(), _limited(plan.catalog.connection):
         # As a table that is read often is in memory.
         target.ask("set local temp_buffers = '256MB'")
         target.ask("select set_config('statement_timeout', %s, true)", (f"{2 * _LONGEST}s",))
-        if book.catalog.zone:
-            target.ask("select set_config('timezone', %s, true)", (book.catalog.zone,))
+        if plan.catalog.zone:
+            target.ask("select set_config('timezone', %s, true)", (plan.catalog.zone,))
         for number in sorted(numbers):
-            _fill(book, target, number, is_whole)
+            _fill(plan, target, number, is_whole)
         yield
         raise Undone
 
@@ -63,29 +63,29 @@ def held(target: Target, number: int) -> tuple[int, int]:
     return rows, size
 
 
-def try_view(book: Book, target: Target, text: str) -> Trial:
+def try_view(plan: Plan, target: Target, text: str) -> Trial:
     """Return what a view over the models' tables takes. Raises LoaderError."""
-    view = f"select count(q) from ({book.over_tables(text)}) as q"
+    view = f"select count(q) from ({plan.over_tables(text)}) as q"
     explain = f"explain (analyze, timing off, format json) {view}"
-    plans: list[dict[str, Any]] = []
-    while len(plans) < _TIMES and not (plans and plans[0]["Execution Time"] > 1000 * _SHORT):
-        plans.append(target.ask(explain)[0][0][0])
+    runs: list[dict[str, Any]] = []
+    while len(runs) < _TIMES and not (runs and runs[0]["Execution Time"] > 1000 * _SHORT):
+        runs.append(target.ask(explain)[0][0][0])
     planning, seconds = (
-        min(plan[f"{what} Time"] for plan in plans) / 1000 for what in ("Planning", "Execution")
+        min(run[f"{what} Time"] for run in runs) / 1000 for what in ("Planning", "Execution")
     )
-    return Trial(planning, seconds, sum(_read_rows(plans[0]["Plan"])))
+    return Trial(planning, seconds, sum(_read_rows(runs[0]["Plan"])))
 
 
-def query_seconds(book: Book, original: str, sampled: float) -> float:
+def query_seconds(plan: Plan, original: str, sampled: float) -> float:
     """Return what a query takes, over all rows and by what indexes there are.
 
     `sampled`: what it took in the proof, for one that takes long.
     """
-    connection = book.catalog.connection
+    connection = plan.catalog.connection
     with _limited(connection):
         begun = time.perf_counter()
         try:
-            connection.ask(f"select count(q) from ({book.plain(original)}) as q")
+            connection.ask(f"select count(q) from ({plan.plain(original)}) as q")
             return time.perf_counter() - begun
         except Interrupted:
             if is_stopped():
@@ -104,11 +104,11 @@ def _limited(connection: Connection) -> Iterator[None]:
         connection.ask("select set_config('statement_timeout', %s, false)", (before,))
 
 
-def _fill(book: Book, target: Target, number: int, is_whole: bool) -> None:
+def _fill(plan: Plan, target: Target, number: int, is_whole: bool) -> None:
     """Make a model's table."""
-    model = book.models[number]
+    model = plan.models[number]
     name = f"waltally_model_{number}"
-    columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in book.columns(model.text)]
+    columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in plan.columns(model.text)]
     columns += [f"waltally_{n} bigint default 1" for n in range(model.hidden)]
     target.ask(
         f"create temporary table {name} ({', '.join(columns)})"
@@ -117,11 +117,11 @@ def _fill(book: Book, target: Target, number: int, is_whole: bool) -> None:
     into = f"{name} ({', '.join(map(quoted, model.columns))})"
     if not (
         is_whole
-        and not book.tables(model.text)
-        and _done(target, f"insert into {into} {book.over_tables(model.text)}")
+        and not plan.tables(model.text)
+        and _done(target, f"insert into {into} {plan.over_tables(model.text)}")
     ):
         with TemporaryFile() as rows, not_stopped():
-            book.catalog.connection.copy(f"copy ({_rows(book, number, is_whole)}) to stdout", rows)
+            plan.catalog.connection.copy(f"copy ({_rows(plan, number, is_whole)}) to stdout", rows)
             rows.seek(0)
             target.copy(f"copy {into} from stdin", rows)
     if model.keys:
@@ -130,12 +130,12 @@ def _fill(book: Book, target: Target, number: int, is_whole: bool) -> None:
     target.ask(f"analyze {name}")
 
 
-def _rows(book: Book, number: int, is_whole: bool) -> str:
+def _rows(plan: Plan, number: int, is_whole: bool) -> str:
     """Return the query of a model's rows at the source."""
-    text = book.models[number].text
+    text = plan.models[number].text
     if is_whole:
-        return book.plain(text)
-    sample = sample_of(book, [text])
+        return plan.plain(text)
+    sample = sample_of(plan, [text])
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     return f"{ctes}{sample.over(text)}"
 
@@ -160,10 +160,10 @@ def _stored(type_: str) -> str:
     return re.sub(r"^character(?! varying)", "bpchar", re.sub(r"^bit(?! varying)", "varbit", type_))
 
 
-def _read_rows(plan: dict[str, Any]) -> Iterator[float]:
+def _read_rows(node: dict[str, Any]) -> Iterator[float]:
     """Yield how many rows of tables the nodes of a plan read."""
-    if "Relation Name" in plan:
-        rows = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
-        yield rows * plan["Actual Loops"]
-    for child in plan.get("Plans", ()):
+    if "Relation Name" in node:
+        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        yield rows * node["Actual Loops"]
+    for child in node.get("Plans", ()):
         yield from _read_rows(child)

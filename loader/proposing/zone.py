@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.book import Book
+from loader.proposing.plan import Plan
 from waltally.errors import LoaderError
 from waltally.tables import literal, quoted
 
@@ -23,18 +23,18 @@ _DAYS = re.compile(r"day|week|mon|year|decade|cent|mil|'P", re.I)
 _HOURS = re.compile(r"hour|min|sec|\d:\d|'P", re.I)
 
 
-def write_zone(book: Book, select: pb.SelectStmt) -> None:
+def write_zone(plan: Plan, select: pb.SelectStmt) -> None:
     """Write the zone where a time becomes a day, or a day a time. Raises LoaderError."""
-    if book.catalog.zone:
-        _Query(book, select, {}).write()
+    if plan.catalog.zone:
+        _Query(plan, select, {}).write()
 
 
 class _Query:
     """One SELECT, whose types PostgreSQL says."""
 
-    def __init__(self, book: Book, select: pb.SelectStmt, ctes: Mapping[str, str]) -> None:
-        self.book, self.select = book, select
-        self.zone = literal(book.catalog.zone)
+    def __init__(self, plan: Plan, select: pb.SelectStmt, ctes: Mapping[str, str]) -> None:
+        self.plan, self.select = plan, select
+        self.zone = literal(plan.catalog.zone)
         self.ctes = {**ctes}
         for node in select.with_clause.ctes:
             cte = node.common_table_expr
@@ -44,9 +44,9 @@ class _Query:
 
     def write(self) -> None:
         """Write the zone, here and below."""
-        for inner in tree.find(self.select, pb.SelectStmt, tree.here(self.select)):
+        for inner in tree.own(self.select, pb.SelectStmt):
             if inner is not self.select:
-                _Query(self.book, inner, self.ctes).write()
+                _Query(self.plan, inner, self.ctes).write()
         if not self.select.HasField("larg"):
             tree.change(self.select, self._rule)
 
@@ -58,7 +58,7 @@ class _Query:
         value = tree.sql_of_value(node) or "null"
         text = f"{ctes}select {value} as value{inputs and f' from {inputs}'}"
         try:
-            ((_, type_),) = self.book.columns(text)
+            ((_, type_),) = self.plan.columns(text)
         except LoaderError:
             return ""
         return type_

@@ -16,7 +16,7 @@ from waltally.settings import Settings
 from waltally.tables import literal
 
 if TYPE_CHECKING:
-    from loader.proposing.questions import Wish
+    from loader.proposing.questions import Options
 
 
 @with_settings
@@ -112,7 +112,7 @@ def init_command(
     if not query:
         raise SettingError("init needs a query", "give --query FILE, or - for standard input")
     shipped_files.require_grammar()
-    from loader.proposing.questions import Wish
+    from loader.proposing.questions import Options
     from waltally.units import parse_age
 
     values = {name: literal(own) for name, _, own in (one.partition("=") for one in value or [])}
@@ -120,12 +120,14 @@ def init_command(
     paths = folder.glob("models/**/*.sql")
     written = {path.stem: path.read_text(encoding="utf-8") for path in paths}
     seconds = parse_age(timeout, "--timeout")
-    wish = Wish(timezone, grain or "", columns, tables, prove, values, seconds, anyway, written)
-    _init_query(folder, query, settings, wish)
+    options = Options(
+        timezone, grain or "", columns, tables, prove, values, seconds, anyway, written
+    )
+    _init_query(folder, query, settings, options)
 
 
-def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) -> None:
-    from loader.proposing.book import free
+def _init_query(folder: Path, paths: list[str], settings: Settings, options: Options) -> None:
+    from loader.proposing.plan import free
     from loader.proposing.propose import propose
     from loader.proposing.stopping import stopped_by_signals
     from loader.setup.project import write_project
@@ -136,8 +138,8 @@ def _init_query(folder: Path, paths: list[str], settings: Settings, wish: Wish) 
         texts[free(_name(path), texts)] = _read(path)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     with stopped_by_signals():
-        made = propose(settings, texts, wish, _ask if is_terminal else None)
-    is_new = write_project(folder, made.files, made.tables, {*wish.written} & {*made.models})
+        made = propose(settings, texts, options, _ask if is_terminal else None)
+    is_new = write_project(folder, made.files, made.tables, {*options.written} & {*made.models})
     wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
     text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])
     _write_steps(folder, made.models if is_new else made.seeded, is_new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loader.proposing import tree
+from loader.proposing.files import pretty
 from testkit.databases import Database
 from tests.proposing.support import Halves, split
 from tests.proposing.wrong import SHOP
@@ -308,7 +309,7 @@ def shop(database: Database) -> Database:
 
 def must_prove(shop: Database, query: str, timezone: str = "UTC") -> Halves:
     halves = split(shop, query, timezone)
-    assert all(model.kind for model in halves.book.models)
+    assert all(model.kind for model in halves.plan.models)
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
@@ -338,7 +339,7 @@ def test_rule(shop: Database, claim: str) -> None:
 )
 def test_what_is_written_has_the_words_of_what_was_proven(query: str) -> None:
     proven = tree.statement(tree.parse(query)[0])
-    written = tree.pretty(proven)
+    written = pretty(proven)
     assert tree.statement(tree.parse(written)[0]) == proven
     assert "\nfrom" in written
 
@@ -380,7 +381,7 @@ def test_a_copied_table_has_its_key_and_all_rows_that_an_outer_join_may_leave_al
         "select c.id, max(o.amount) as most from customers as c left join orders as o"
         " on o.customer_id = c.id where o.status is null group by 1",
     )
-    customers, orders, *_ = halves.book.models
+    customers, orders, *_ = halves.plan.models
     assert (customers.columns, customers.where) == (("id",), "")
     assert (orders.columns, orders.where) == (("id", "customer_id", "status", "amount"), "")
 
@@ -401,21 +402,21 @@ def test_bounds_with_an_offset_need_no_zone(shop: Database) -> None:
     )
     halves = split(shop, query, timezone="")
     assert "date_trunc('hour', placed_at, 'UTC') AS hour" in halves.models[0]
-    assert halves.book.models[0].options == {}
+    assert halves.plan.models[0].options == {}
     proof = halves.prove()
     assert (proof.rows, proof.missing, proof.surplus) == (1, [], [])
     # What is no moment without a zone needs one.
     other = split(shop, query.replace("00:00+00", "00:00"), timezone="")
-    assert other.book.models[0].options == {"timezone": "UTC"}
+    assert other.plan.models[0].options == {"timezone": "UTC"}
 
 
 def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     halves = split(
         shop, "select placed_at::date as day, count(*) from orders group by 1", "Asia/Tokyo"
     )
-    assert halves.book.models[0].options == {"timezone": "Asia/Tokyo"}
+    assert halves.plan.models[0].options == {"timezone": "Asia/Tokyo"}
     assert (
-        split(shop, "select status, count(*) from orders group by 1").book.models[0].options == {}
+        split(shop, "select status, count(*) from orders group by 1").plan.models[0].options == {}
     )
 
 
@@ -598,7 +599,7 @@ def test_what_stands_around_the_aggregates_stays(shop: Database, query: str) -> 
 def test_the_proof_finds_rows_that_only_one_of_both_gives(shop: Database) -> None:
     query = "select channel, count(*) as n from orders group by 1"
     some, every = split(shop, f"{query} having count(*) > 750"), split(shop, query)
-    more = Halves(some.book, some.original, every.select).prove()
+    more = Halves(some.plan, some.original, every.select).prove()
     assert more.surplus and not more.missing
-    less = Halves(every.book, every.original, some.select).prove()
+    less = Halves(every.plan, every.original, some.select).prove()
     assert less.missing and not less.surplus

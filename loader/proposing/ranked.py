@@ -1,4 +1,4 @@
-"""DISTINCT ON and windows over a table and its parents: rows are taken first, and then joined."""
+"""Which rows of a group come first, by DISTINCT ON, windows or a LIMIT, is asked of one table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,73 @@ from collections.abc import Iterable, Sequence
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.latest import has_first, has_windows
-from loader.proposing.reading import is_aggregate, is_read
-from loader.proposing.scope import Item, Scope, name_of, scoped_refs
+from loader.proposing.scope import Item, Scope, aggregates_of, is_read, name_of
+
+
+def filters_of(scope: Scope, item: Item) -> list[pb.Node]:
+    """Return the conditions of constants on a sub-select's columns: how many rows of a group."""
+    return [
+        one
+        for one in tree.conjuncts(scope.select.where_clause)
+        if not item.is_nullable
+        and scope.is_own(one, {item.alias})
+        and not tree.find(one, pb.SubLink)
+    ]
+
+
+def part_lateral(scope: Scope, item: Item) -> list[pb.Node]:
+    """Number the rows of a LATERAL sub-select with a LIMIT, and join them; return which are read.
+
+    It stays as it is where it has more than one table, or its rows are not found by their columns.
+    """
+    query = item.query
+    inner = scope.inside(query)
+    limit = query.limit_count.a_const
+    if (
+        not item.node.range_subselect.lateral
+        or [one.kind for one in inner.items] != ["table"]
+        or not (limit.HasField("ival") and query.sort_clause)
+        or query.HasField("limit_offset")
+        or query.limit_option != pb.LIMIT_OPTION_COUNT
+        or query.group_clause
+        or query.distinct_clause
+        or tree.has_star(query)
+        or tree.has_windows(query)
+        or aggregates_of(scope.plan, query)
+    ):
+        return []
+    (table,) = inner.items
+    own: list[pb.Node] = []
+    found: list[tuple[pb.Node, pb.Node]] = []
+    for condition in tree.conjuncts(query.where_clause):
+        if looked_up := inner.lookup(condition, table, {None}):
+            found.append(looked_up)
+        elif None in inner.aliases(condition):
+            return []
+        else:
+            own.append(condition)
+    if not found:
+        return []
+    number = tree.expression("row_number() over ()")
+    conditions = []
+    for n, (column, other) in enumerate(found, 1):
+        tree.add_column(query, f"asked_{n}", column)
+        number.func_call.over.partition_clause.append(column)
+        conditions.append(tree.compare(tree.column(item.alias, f"asked_{n}"), "=", other))
+    number.func_call.over.order_clause.extend(query.sort_clause)
+    tree.add_column(query, "place", number)
+    first = tree.compare(tree.column(item.alias, "place"), "<=", pb.Node(a_const=limit))
+    conditions.append(first)
+    for join in tree.own(scope.select, pb.JoinExpr):
+        if join.rarg == item.node and join.jointype == pb.JOIN_LEFT:
+            join.quals.CopyFrom(tree.all_of([*tree.conjuncts(join.quals), *conditions]))
+            break
+    else:
+        tree.add_conditions(scope.select, conditions)
+    tree.set_where(query, own)
+    tree.clear_limit(query)
+    item.node.range_subselect.lateral = False
+    return [first]
 
 
 def take_rows_first(scope: Scope, read: Sequence[pb.Node]) -> None:
@@ -19,25 +83,28 @@ def take_rows_first(scope: Scope, read: Sequence[pb.Node]) -> None:
     the same one or none. `read`: which of its rows the query around it reads.
     """
     select = scope.select
-    if has_first(select) == has_windows(select) or select.group_clause or select.window_clause:
+    is_first, has_windows = tree.is_distinct_on(select), tree.has_windows(select)
+    if (
+        is_first == has_windows
+        or select.group_clause
+        or select.window_clause
+        or len(scope.items) < 2
+        or any(item.kind != "table" for item in scope.items)
+        or aggregates_of(scope.plan, select)
+        or _has_names(select)
+    ):
         return
-    calls = tree.find(select, pb.FuncCall, tree.here(select))
-    windows = [call for call in calls if call.HasField("over")]
-    if any(is_aggregate(scope.book, call) and call not in windows for call in calls):
-        return
+    windows = [call for call in tree.calls(select) if call.HasField("over")]
     deciding = [*select.distinct_clause, *(pb.Node(func_call=call) for call in windows)]
-    if has_first(select):
+    if is_first:
         deciding += select.sort_clause
-    found = {item.alias if item else "" for node in deciding for item, _ in scope.refs(node)}
+    found = set[str | None]().union(*map(scope.aliases, deciding))
     base = next((item for item in scope.items if {item.alias} == found), None)
-    if base is None or base.is_nullable or any(item.kind != "table" for item in scope.items):
+    if base is None or base.is_nullable:
         return
-    parts = [
-        {*_columns(select.distinct_clause)},
-        *({*_columns(call.over.partition_clause)} for call in windows),
-    ]
-    apart = _Apart(scope, base, set.intersection(*parts[has_windows(select) :]))
-    if len(scope.items) > 1 and not _has_names(select) and apart.is_same():
+    parts = [{*_columns(call.over.partition_clause)} for call in windows]
+    apart = _Apart(scope, base, set.intersection(*parts or [{*_columns(select.distinct_clause)}]))
+    if apart.is_same():
         apart.take(read)
 
 
@@ -57,7 +124,8 @@ class _Apart:
         self.scope, self.select, self.base = scope, scope.select, base
         self.parts = parts
         """The table's columns that are the same in a group."""
-        self.inside: list[pb.Node] = []
+        where = tree.conjuncts(self.select.where_clause)
+        self.inside = [one for one in where if self._is_of(one, {base.alias})]
         """Conditions on the table alone."""
 
     def is_same(self) -> bool:
@@ -78,9 +146,9 @@ class _Apart:
         while left:
             for item in left:
                 conditions = outer.get(item.alias, inner)
-                equal = [one for one in conditions if self._key(one, item, known)]
-                keys = {self._key(one, item, known) for one in equal}
-                if not (item.relation and item.relation.key and {*item.relation.key} <= keys):
+                lookups = [(one, self.scope.lookup(one, item, known)) for one in conditions]
+                equal = [one for one, found in lookups if found]
+                if not item.has_key([tree.column_name(found[0]) for _, found in lookups if found]):
                     continue
                 if all(self._is_of(one, {item.alias, *same}, True) for one in equal):
                     same.add(item.alias)
@@ -96,11 +164,9 @@ class _Apart:
                 break
             else:
                 return False
-        where = tree.conjuncts(self.select.where_clause)
-        self.inside = [one for one in where if self._is_of(one, {self.base.alias})]
         rest = [one for one in inner if one not in used and one not in self.inside]
         return all(
-            self._is_of(one, same, True) and not is_read(self.scope.book, one) for one in rest
+            self._is_of(one, same, True) and not is_read(self.scope.plan, one) for one in rest
         )
 
     def _is_of(self, node: pb.Node, aliases: set[str], or_parts: bool = False) -> bool:
@@ -111,15 +177,6 @@ class _Apart:
             for item, name in self.scope.refs(node)
         )
 
-    def _key(self, condition: pb.Node, item: Item, known: set[str]) -> str:
-        """Return the column of an entry that is compared with known ones; empty for none."""
-        for own, other in tree.equal_sides(condition):
-            is_own = own.HasField("column_ref") and self.scope.find(own.column_ref)[1] is item
-            refs = self.scope.refs(other)
-            if is_own and refs and all(found and found.alias in known for found, _ in refs):
-                return tree.names(own.column_ref)[-1]
-        return ""
-
     def take(self, read: Sequence[pb.Node]) -> None:
         """Change the query."""
         select, base = self.select, self.base
@@ -128,7 +185,7 @@ class _Apart:
         )
         rest = [one for one in tree.conjuncts(select.where_clause) if one not in self.inside]
         tree.set_where(inner, self.inside)
-        if has_first(select):
+        if tree.is_distinct_on(select):
             inner.distinct_clause.extend(select.distinct_clause)
             inner.sort_clause.extend(select.sort_clause)
             del select.distinct_clause[:]
@@ -147,33 +204,21 @@ class _Apart:
         for node in select.sort_clause:
             node.CopyFrom(tree.changed(node, one))
         shown = {target.res_target.name: target.res_target.val for target in select.target_list}
-
-        def asked(node: pb.Node) -> pb.Node | None:
-            is_column = node.HasField("column_ref")
-            return shown.get(tree.names(node.column_ref)[-1]) if is_column else None
-
         # They decide which rows of a group are kept.
-        for condition in (tree.changed(each, asked) for each in read):
-            refs = tree.find(condition, pb.ColumnRef)
+        for condition in read:
+            own_condition = tree.with_columns(
+                condition, lambda column: shown.get(tree.column_name(column))
+            )
+            refs = tree.find(own_condition, pb.ColumnRef)
             if all(tree.names(ref)[-1] in windows.values() for ref in refs):
-                rest.append(condition)
+                rest.append(own_condition)
         tree.set_where(select, rest)
-        for name in self._needed():
-            if name in base.columns:
-                tree.add_column(inner, name, tree.sql(tree.column(base.alias, name)))
+        for name in self.scope.read_columns(base):
+            tree.add_column(inner, name, tree.column(base.alias, name))
         for text, name in windows.items():
             tree.add_column(inner, name, text)
-        entry = pb.RangeSubselect(
-            subquery=pb.Node(select_stmt=inner), alias=pb.Alias(aliasname=base.alias)
-        )
-        base.node.CopyFrom(pb.Node(range_subselect=entry))
-
-    def _needed(self) -> dict[str, None]:
-        """Return the table's columns that the query around the taken rows reads."""
-        around = Scope(self.scope.book, pb.SelectStmt(), self.scope.outer, self.scope.ctes)
-        found = (inner.find(ref) for ref, inner in scoped_refs(self.select, around))
-        return dict.fromkeys(n for _, item, n in found if item and item.alias == self.base.alias)
+        base.node.CopyFrom(tree.subselect(inner, base.alias))
 
 
 def _columns(nodes: Iterable[pb.Node]) -> list[str]:
-    return [tree.names(node.column_ref)[-1] for node in nodes if node.HasField("column_ref")]
+    return [name for name in map(tree.column_name, nodes) if name]

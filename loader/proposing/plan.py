@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from loader.proposing import tree
@@ -75,7 +75,7 @@ class Model:
 
 
 @dataclass
-class Book:
+class Plan:
     """Sources and models by number, and parameters by theirs."""
 
     catalog: Catalog
@@ -92,6 +92,15 @@ class Book:
     """By column, a constant that a condition compares it with."""
     ranges: dict[str, str] = field(default_factory=dict)
     """By time, the grain at which its parameters begin."""
+
+    def copied(self) -> Plan:
+        """Return a copy: what a way to keep a query puts into it can be left out again."""
+        models = [replace(model) for model in self.models]
+        return replace(self, models=models, notes=[*self.notes], ranges={**self.ranges})
+
+    def take(self, other: Plan) -> None:
+        """Let the plan have the models of a copy."""
+        self.models, self.notes, self.ranges = other.models, other.notes, other.ranges
 
     def parameter(self, given: Parameter) -> int:
         """Return the parameter's number; the same one has the same."""
@@ -201,3 +210,8 @@ class Book:
     def columns(self, text: str) -> list[tuple[str, str]]:
         """Return the names and types of what a marked query gives. Raises LoaderError."""
         return self.catalog.columns(self.plain(text))
+
+    def type_of(self, text: str, inputs: str) -> str:
+        """Return the type of an expression over what stands in FROM. Raises LoaderError."""
+        ((_, type_),) = self.columns(f"select {text} as value from {inputs}")
+        return type_
