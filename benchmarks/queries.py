@@ -158,13 +158,13 @@ def make_model(database: Database, made: Proposed, name: str) -> None:
     """Make a model's table with its indexes, as dbt would."""
     text, _ = plain(made.files[f"models/{name}.sql"])
     model = made.compiled[name]
-    hidden = "".join(f", 1::bigint as waltally_{n}" for n in range(model.hidden))
+    hidden = "".join(f", 1::bigint as waltally_{n}" for n in range(model.compiled.hidden))
     database.execute(
         f"create table {quoted(name)} with (fillfactor = 80)"
         f" as select own.*{hidden} from ({text}) as own"
     )
-    if model.keys:
-        listed = ", ".join(map(quoted, model.keys))
+    if model.compiled.keys:
+        listed = ", ".join(map(quoted, model.compiled.keys))
         database.execute(f"create unique index on {quoted(name)} ({listed}) nulls not distinct")
 
 

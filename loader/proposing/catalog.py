@@ -118,6 +118,7 @@ class Catalog:
     def use_zone(self, timezone: str) -> None:
         """Let dates be of a time zone; empty for the session's."""
         self.zone = timezone
+        self._truths: dict[str, bool] = {}
         if timezone:
             self.connection.ask("select set_config('timezone', %s, false)", (timezone,))
         ((self.timezone,),) = self.connection.ask("select current_setting('timezone')")
@@ -182,10 +183,12 @@ class Catalog:
 
     def is_true(self, condition: str) -> bool:
         """Return whether a condition without columns holds now; what cannot be asked does not."""
-        try:
-            return bool(self.connection.ask(f"select {condition}")[0][0])
-        except LoaderError:
-            return False
+        if condition not in self._truths:
+            try:
+                self._truths[condition] = bool(self.connection.ask(f"select {condition}")[0][0])
+            except LoaderError:
+                self._truths[condition] = False
+        return self._truths[condition]
 
     def have_many_values(self, columns: list[str], relations: list[Relation]) -> set[str]:
         """Return the columns that have more values than a list of choices, by the statistics."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg2.extras import Json
 
-from loader.proposing.plan import Model, Plan
+from loader.proposing.plan import Compiled, Model, Plan
 from loader.setup.compile_queries import Undone, compile_one, refused_query
 from loader.setup.query import MATERIALIZED, Query
 from loader.source.table_shape import read_shapes
@@ -27,41 +27,47 @@ class Compiler:
 
     def __init__(self, source: Connection, target: Target) -> None:
         self.source, self.target = source, target
-        self.compiled: dict[Table, Mapping[str, Any]] = {}
-        """What reads a model asks for it by its table."""
         self.shapes: dict[Table, Mapping[str, Any]] = {}
+        self.compiled: dict[tuple[str, str], Compiled] = {}
+        """By name and query over the tables: several ways may have a model."""
 
     def __call__(self, plan: Plan) -> None:
-        """Compile the models that are new. Raises LoaderError with the compiler's reason."""
+        """Compile the models. Raises LoaderError with the compiler's reason."""
         for model in plan.models:
-            if model.compiled != model.text:
-                self._compile(plan, model)
-                model.compiled = model.text
+            own = model.name, plan.plain(model.text)
+            if own not in self.compiled:
+                self.compiled[own] = self._compile(plan, model)
+            model.compiled = self.compiled[own]
 
-    def _compile(self, plan: Plan, model: Model) -> None:
+    def _compile(self, plan: Plan, model: Model) -> Compiled:
         tables = [str(one.table) for one in plan.tables(model.text)]
         purged = [name for name in tables if name in plan.purged]
-        model.options = {"ignore_deletes": purged} if purged else {}
+        options: dict[str, object] = {"ignore_deletes": purged} if purged else {}
         try:
-            made = self._ask(plan, model)
+            made = self._ask(plan, model, options)
         except Interrupted:
             raise
         except LoaderError:
             # Where the query's dates depend on the session's zone, the model says it.
-            model.options = {"timezone": plan.catalog.timezone, **model.options}
-            made = self._ask(plan, model)
-        self.compiled[Table(_SCHEMA, model.name)] = made
-        model.keys = [key["name"] for key in made["keys"]]
-        model.needed = models.Model(model.name, Table(_SCHEMA, model.name), made).needed
-        ((model.kind, count),) = self.target.ask_staging(
+            options = {"timezone": plan.catalog.timezone, **options}
+            made = self._ask(plan, model, options)
+        ((kind, count),) = self.target.ask_staging(
             "select {0}.say_model(%s), (select count(*) from {0}.list_columns(%s))",
             (Json(made), Json(made)),
         )
-        model.hidden = max(count - len(model.columns), 0)
+        return Compiled(
+            made,
+            kind,
+            tuple(key["name"] for key in made["keys"]),
+            models.Model(model.name, Table(_SCHEMA, model.name), made).needed,
+            max(count - len(model.columns), 0),
+            options,
+        )
 
-    def _ask(self, plan: Plan, model: Model) -> Mapping[str, Any]:
+    def _ask(self, plan: Plan, model: Model, options: Mapping[str, object]) -> Mapping[str, Any]:
         tables = [one.table for one in plan.tables(model.text)]
-        models = [Table(_SCHEMA, plan.models[n].name) for n in plan.inputs(model.text)]
+        inputs = [plan.models[n] for n in plan.inputs(model.text)]
+        below = {Table(_SCHEMA, one.name): one.compiled.declaration for one in inputs}
         text = plan.render(
             model.text, lambda r: _named(r.table), lambda m: _named(Table(_SCHEMA, m.name))
         )
@@ -74,12 +80,12 @@ class Compiler:
             text,
             tuple((_named(table), table) for table in tables),
             (None,) * len(tables),
-            tuple((_named(table), table, MATERIALIZED) for table in models),
-            model.options,
+            tuple((_named(table), table, MATERIALIZED) for table in below),
+            options,
         )
         self.target.ask("savepoint before")
         try:
-            return compile_one(query, self.shapes, self.compiled, self.target)
+            return compile_one(query, self.shapes, below, self.target)
         except Interrupted:
             raise
         except LoaderError as error:

@@ -69,10 +69,12 @@ def _size(plan: Plan, number: int) -> Size:
     sample = replace(sample, plan=replace(plan, models=models))
     ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     rare = f"filter (where waltally_blocks <= {_OFTEN})"
-    columns, keys = (", ".join(map(quoted, names)) for names in (model.columns, model.keys))
+    columns, keys = (
+        ", ".join(map(quoted, names)) for names in (model.columns, model.compiled.keys)
+    )
     sums = (
         "count(*)",
-        _BYTES.format(columns=columns, keys=keys, hidden=model.hidden),
+        _BYTES.format(columns=columns, keys=keys, hidden=model.compiled.hidden),
         f"count(*) {rare}, sum(waltally_blocks) {rare}",
         "count(*) filter (where waltally_blocks = 1)",
     )
@@ -84,7 +86,7 @@ def _size(plan: Plan, number: int) -> Size:
     )
     share = PERCENT / 100 if sample.relation else 1.0
     rows = groups
-    if model.keys and seen:
+    if model.compiled.keys and seen:
         rows += rare_groups * (seen / (seen - once + once * share) - 1)
     return Size(rows, width, groups)
 

@@ -1,9 +1,9 @@
-"""The files of a proposal: models with their YAML, and what reads them; what stays of the folder's."""
+"""The files of a proposal, and which of the folder's models do as well."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import postgast
 from postgast import pg_query_pb2 as pb
@@ -34,14 +34,14 @@ def model_files(plan: Plan, models: list[Model]) -> dict[str, str]:
     for model in models:
         files[f"models/{model.name}.sql"] = model_text(plan, model)
         meanings = {name: rendered(_meaning(model, name)) for name in model.columns}
-        about = f"{model.kind[:1].upper()}{model.kind[1:]}."
+        about = f"{model.compiled.kind[:1].upper()}{model.compiled.kind[1:]}."
         files[f"models/{model.name}.yml"] = described(model.name, about, meanings)
     return files
 
 
 def model_text(plan: Plan, model: Model) -> str:
     """Return a model's file."""
-    options = "".join(f", {name}={value!r}" for name, value in model.options.items())
+    options = "".join(f", {name}={value!r}" for name, value in model.compiled.options.items())
     config = f"{{{{ config(materialized='waltally'{options}) }}}}"
     return f"{config}\n\n{_text(plan, tree.parse(model.text)[0])}\n"
 
@@ -107,7 +107,8 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
                     f"{name} is written anew, with more columns: the next `dbt build` fills it"
                 )
             for other in plan.models:
-                other.kind = re.sub(rf"\b{model.name}\b", name, other.kind)
+                kind = re.sub(rf"\b{model.name}\b", name, other.compiled.kind)
+                other.compiled = replace(other.compiled, kind=kind)
             model.name = name
             break
     return kept

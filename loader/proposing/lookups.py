@@ -111,7 +111,7 @@ def _joined(scope: Scope, link: pb.SubLink, is_not: bool) -> list[pb.Node] | Non
         quals=tree.all_of(conditions),
     )
     entry.CopyFrom(pb.Node(join_expr=join))
-    key = tree.sql(tree.column(alias, item.model.keys[0] if item.model else ""))
+    key = tree.sql(tree.column(alias, item.model.compiled.keys[0] if item.model else ""))
     return [tree.expression(f"{key} is null")] if is_not else []
 
 

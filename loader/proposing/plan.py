@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
+from typing import Any
 
 from loader.proposing import tree
 from loader.proposing.catalog import Catalog, Relation
@@ -35,6 +36,23 @@ class Parameter:
     """What the application sends in its place, where that is no constant."""
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler makes of a model."""
+
+    declaration: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = ""
+    """As it says it."""
+    keys: tuple[str, ...] = ()
+    """The columns of the unique index."""
+    needed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The columns that it reads, by table."""
+    hidden: int = 0
+    """How many columns the table has beside the query's: numbers of rows and values."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """What the model has to say in its config."""
+
+
 @dataclass
 class Model:
     """A model: a query whose tables and models are named by marks."""
@@ -46,17 +64,7 @@ class Model:
     """The mark of the table that a rows model copies."""
     where: str = ""
     """Which of its rows."""
-    options: dict[str, object] = field(default_factory=dict)
-    compiled: str = ""
-    """The query that the compiler has taken."""
-    kind: str = ""
-    """What the compiler calls it."""
-    keys: list[str] = field(default_factory=list)
-    """The columns of its unique index."""
-    needed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The columns that it reads, by table."""
-    hidden: int = 0
-    """How many columns its table has beside these: numbers of rows and values."""
+    compiled: Compiled = Compiled()
     meanings: dict[str, str] = field(default_factory=dict)
     """What its columns are."""
     grains: dict[str, str] = field(default_factory=dict)

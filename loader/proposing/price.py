@@ -53,11 +53,12 @@ def price_lines(plan: Plan, sizes: list[Size]) -> list[str]:
             small.append(model.name)
             continue
         kind = next(
-            (kind for kind in ("fact over models", "rows") if model.kind.startswith(kind)), "fact"
+            (kind for kind in ("fact over models", "rows") if model.compiled.kind.startswith(kind)),
+            "fact",
         )
         held = f"about {own.rows:,.0f} rows, {size(own.bytes)}"
         lines.append(f"{model.name}: {held}, {_MICROSECONDS[kind]} µs a change")
-        lines.append(f"  {model.kind}")
+        lines.append(f"  {model.compiled.kind}")
         if own.rows > max(_FEW, _LITTLE * largest):
             warnings.append(
                 f"{model.name} saves little: about {own.rows:,.0f} rows, and the largest table has"
@@ -168,7 +169,7 @@ def cheaper(plan: Plan, reads: pb.SelectStmt) -> str:
         ways.append("ask by days, with current_date in place of now()")
     if any(grain != "day" for model in models for grain in model.grains.values()):
         ways.append("keep times by a coarser --grain")
-    keys = {name: None for model in models if not model.copied for name in model.keys}
+    keys = {name: None for model in models if not model.copied for name in model.compiled.keys}
     ways.append(f"take a column or a parameter out of {', '.join(keys) or 'the query'}")
     return f"{'; '.join(ways)}; or write it as it is by --anyway"
 
@@ -182,6 +183,6 @@ def identity_lines(plan: Plan, has_old_rows: dict[str, bool]) -> Iterator[str]:
         yield "A fact needs the old values of what it counts. At the source:"
     for table in tables:
         yield f"  alter table {format_table(table)} replica identity full;"
-        needed = {name for model in facts for name in model.needed.get(str(table), ())}
+        needed = {name for model in facts for name in model.compiled.needed.get(str(table), ())}
         columns = read_columns(plan.catalog.connection, table)
         yield from (f"  {line}" for line in cost_lines(table, needed, columns))

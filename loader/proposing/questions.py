@@ -54,7 +54,7 @@ def with_parameters(plan: Plan, options: Options, ask: Ask | None) -> Options:
 
 def with_timezone(plan: Plan, options: Options, ask: Ask | None) -> Options:
     """Return the options with the zone of dates. Raises SettingError where nobody can be asked."""
-    if options.timezone or not any("timezone" in model.options for model in plan.models):
+    if options.timezone or not any("timezone" in model.compiled.options for model in plan.models):
         return options
     if ask is None:
         raise SettingError(

@@ -42,7 +42,7 @@ class RollUp(Keep):
             part for call in aggregates for part in (*call.args, *call.agg_order, call.agg_filter)
         ]
         parts = [*summed, *self.select.group_clause]
-        keys = {tree.sql(tree.column(self.alias, name)) for name in item.model.keys}
+        keys = {tree.sql(tree.column(self.alias, name)) for name in item.model.compiled.keys}
         return (
             not keys <= self.answers
             and all(map(_filled_in, self.conditions))

@@ -35,8 +35,8 @@ class Item:
     """Whether an outer join may give a row of nulls in its place."""
 
     def has_key(self, columns: Collection[str]) -> bool:
-        """Return whether the whole primary key of a table, or the key of a model, is among these."""
-        key = self.relation.key if self.relation else self.model.keys if self.model else ()
+        """Return whether a table's whole primary key, or a model's key, is among these."""
+        key = self.relation.key if self.relation else self.model.compiled.keys if self.model else ()
         return bool(key) and {*key} <= {*columns}
 
     @property

@@ -109,7 +109,7 @@ def _fill(plan: Plan, target: Target, number: int, is_whole: bool) -> None:
     model = plan.models[number]
     name = f"waltally_model_{number}"
     columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in plan.columns(model.text)]
-    columns += [f"waltally_{n} bigint default 1" for n in range(model.hidden)]
+    columns += [f"waltally_{n} bigint default 1" for n in range(model.compiled.hidden)]
     target.ask(
         f"create temporary table {name} ({', '.join(columns)})"
         " with (fillfactor = 80) on commit drop"
@@ -124,9 +124,9 @@ def _fill(plan: Plan, target: Target, number: int, is_whole: bool) -> None:
             plan.catalog.connection.copy(f"copy ({_rows(plan, number, is_whole)}) to stdout", rows)
             rows.seek(0)
             target.copy(f"copy {into} from stdin", rows)
-    if model.keys:
+    if model.compiled.keys:
         # A value may be too long for an index.
-        _done(target, f"create index on {name} ({', '.join(map(quoted, model.keys))})")
+        _done(target, f"create index on {name} ({', '.join(map(quoted, model.compiled.keys))})")
     target.ask(f"analyze {name}")
 
 

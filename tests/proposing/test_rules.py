@@ -309,7 +309,7 @@ def shop(database: Database) -> Database:
 
 def must_prove(shop: Database, query: str, timezone: str = "UTC") -> Halves:
     halves = split(shop, query, timezone)
-    assert all(model.kind for model in halves.plan.models)
+    assert all(model.compiled.kind for model in halves.plan.models)
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
@@ -402,21 +402,24 @@ def test_bounds_with_an_offset_need_no_zone(shop: Database) -> None:
     )
     halves = split(shop, query, timezone="")
     assert "date_trunc('hour', placed_at, 'UTC') AS hour" in halves.models[0]
-    assert halves.plan.models[0].options == {}
+    assert halves.plan.models[0].compiled.options == {}
     proof = halves.prove()
     assert (proof.rows, proof.missing, proof.surplus) == (1, [], [])
     # What is no moment without a zone needs one.
     other = split(shop, query.replace("00:00+00", "00:00"), timezone="")
-    assert other.plan.models[0].options == {"timezone": "UTC"}
+    assert other.plan.models[0].compiled.options == {"timezone": "UTC"}
 
 
 def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     halves = split(
         shop, "select placed_at::date as day, count(*) from orders group by 1", "Asia/Tokyo"
     )
-    assert halves.plan.models[0].options == {"timezone": "Asia/Tokyo"}
+    assert halves.plan.models[0].compiled.options == {"timezone": "Asia/Tokyo"}
     assert (
-        split(shop, "select status, count(*) from orders group by 1").plan.models[0].options == {}
+        split(shop, "select status, count(*) from orders group by 1")
+        .plan.models[0]
+        .compiled.options
+        == {}
     )
 
 
@@ -542,7 +545,7 @@ READ = {
     "an enum is a text": (
         "select c.land, x.n from customers as c join (select customer_id, count(*) as n from orders group by 1) as x"
         " on x.customer_id = c.id where c.id < 9",
-        "SELECT c.land, x.n FROM (SELECT id, land::lab.land AS land FROM customers_rows) c JOIN"
+        "SELECT c.land AS land, x.n AS n FROM (SELECT id, land::lab.land AS land FROM customers_rows) c JOIN"
         " (SELECT orders.customer_id AS customer_id, orders.n AS n FROM report orders) x ON x.customer_id = c.id",
     ),
 }
