@@ -33,7 +33,7 @@ class Compiler:
 
     def __call__(self, plan: Plan) -> None:
         """Compile the models. Raises LoaderError with the compiler's reason."""
-        for model in plan.models:
+        for model in plan.models.values():
             own = model.name, plan.plain(model.text)
             if own not in self.compiled:
                 self.compiled[own] = self._compile(plan, model)
@@ -66,7 +66,7 @@ class Compiler:
 
     def _ask(self, plan: Plan, model: Model, options: Mapping[str, object]) -> Mapping[str, Any]:
         tables = [one.table for one in plan.tables(model.text)]
-        inputs = [plan.models[n] for n in plan.inputs(model.text)]
+        inputs = [plan.models[mark] for mark in plan.inputs(model.text)]
         below = {Table(_SCHEMA, one.name): one.compiled.declaration for one in inputs}
         text = plan.render(
             model.text, lambda r: _named(r.table), lambda m: _named(Table(_SCHEMA, m.name))

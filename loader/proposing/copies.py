@@ -46,7 +46,7 @@ def _copy(scope: Scope, item: Item, relation: Relation) -> None:
     where = tree.with_columns(tree.all_of(own), lambda one: tree.column(tree.column_name(one)))
     mark = item.node.range_var.relname
     name = f"{table.name}_rows"
-    if any(known.name == name and known.copied not in ("", mark) for known in plan.models):
+    if any(known.name == name and known.copied not in ("", mark) for known in plan.models.values()):
         name = f"{table.schema}_{name}"
     model = Model(
         name,

@@ -39,11 +39,11 @@ class Size:
         return self.rows * self.width
 
 
-def sizes_of(plan: Plan) -> list[Size]:
-    """Return what each model will hold."""
-    sizes: list[Size] = []
-    for number, model in enumerate(plan.models):
-        own = _size(plan, number)
+def sizes_of(plan: Plan) -> dict[str, Size]:
+    """Return what each model will hold, by mark."""
+    sizes: dict[str, Size] = {}
+    for mark, model in plan.models.items():
+        own = _size(plan, mark)
         inputs = plan.inputs(model.text)
         # What is joined may multiply the rows of copies.
         known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not plan.models[n].copied]
@@ -51,23 +51,22 @@ def sizes_of(plan: Plan) -> list[Size]:
         if (tables := plan.tables(model.text)) and not _UNFOLDS.search(model.text):
             # One row of a table is in one group; what is estimated may be more.
             rows = min(rows, sum(one.rows for one in tables))
-        sizes.append(replace(own, rows=rows))
+        sizes[mark] = replace(own, rows=rows)
     return sizes
 
 
-def _size(plan: Plan, number: int) -> Size:
+def _size(plan: Plan, mark: str) -> Size:
     """Return what a model will hold.
 
     The number of groups is estimated as ANALYZE estimates that of values, but by the blocks in
     which a group is, since similar rows are often stored together. Groups that the sample often has
     are all known.
     """
-    model = plan.models[number]
+    model = plan.models[mark]
     sample = sample_of(plan, [model.text])
     marks = {plan.source(sample.relation): "waltally_sampled"} if sample.relation else {}
-    models = [_counting(one, f"waltally_model_{n}", marks) for n, one in enumerate(plan.models)]
+    models = {own: _counting(one, own, marks) for own, one in plan.models.items()}
     sample = replace(sample, plan=replace(plan, models=models))
-    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
     rare = f"filter (where waltally_blocks <= {_OFTEN})"
     columns, keys = (
         ", ".join(map(quoted, names)) for names in (model.columns, model.compiled.keys)
@@ -80,9 +79,7 @@ def _size(plan: Plan, number: int) -> Size:
     )
     ((groups, width, rare_groups, seen, once),) = (
         (float(value or 0) for value in row)
-        for row in plan.catalog.connection.ask(
-            f"{ctes}select {', '.join(sums)} from ({sample.over(models[number].text)}) as m"
-        )
+        for row in plan.catalog.connection.ask(sample.query(models[mark].text, ", ".join(sums)))
     )
     share = PERCENT / 100 if sample.relation else 1.0
     rows = groups

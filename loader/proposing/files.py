@@ -9,7 +9,6 @@ import postgast
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.catalog import Relation
 from loader.proposing.plan import Model, Plan
 from loader.setup.dbt_text import described, rendered, source_call
 from waltally.errors import SettingError
@@ -94,7 +93,7 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
     of both.
     """
     kept: set[str] = set()
-    for model in plan.models:
+    for model in plan.models.values():
         for name, text in written.items():
             if model.copied:
                 _widen(plan, model, text)
@@ -106,7 +105,7 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
                 plan.notes.append(
                     f"{name} is written anew, with more columns: the next `dbt build` fills it"
                 )
-            for other in plan.models:
+            for other in plan.models.values():
                 kind = re.sub(rf"\b{model.name}\b", name, other.compiled.kind)
                 other.compiled = replace(other.compiled, kind=kind)
             model.name = name
@@ -115,17 +114,17 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
 
 
 def _widen(plan: Plan, model: Model, text: str) -> None:
-    table = plan.marked(model.copied)
-    if isinstance(table, Relation) and (columns := _columns(plan, model, text)):
+    table = plan.sources.get(model.copied)
+    if table and (columns := _columns(plan, model, text)):
         both = {*columns, *model.columns}
         model.columns = tuple(name for name in table.columns if name in both)
 
 
 def _columns(plan: Plan, model: Model, text: str) -> list[str]:
     """Return the columns of a file that copies the same rows as a model; empty of another one."""
-    table = plan.marked(model.copied)
+    table = plan.sources.get(model.copied)
     parts, own = _CONFIG.match(text), _CONFIG.match(model_text(plan, model))
-    if not isinstance(table, Relation) or not parts or not own or parts[1] != own[1]:
+    if not table or not parts or not own or parts[1] != own[1]:
         return []
     body = parts[2].replace(f"{{{{ {source_call(table.table)} }}}}", model.copied)
     try:

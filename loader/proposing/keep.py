@@ -116,7 +116,7 @@ class Keep(Kept):
     def _of_same_groups(self) -> Model | None:
         """Return a model that has the same groups of the same rows, whose columns to widen."""
         joined = {name: text for text, name in self.keys.items() if name in self.joined_by}
-        for one in self.plan.models:
+        for one in self.plan.models.values():
             if one.grouped == self._grouped and joined.items() <= one.meanings.items():
                 return one
         return None

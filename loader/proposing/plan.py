@@ -14,7 +14,7 @@ from loader.setup.dbt_text import rendered
 
 _MARKS = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""
-    r"""|\bwaltally_(?P<kind>source|model)_(?P<number>\d+)\b"""
+    r"""|\b(?P<mark>waltally_(?:source|model)_\d+)\b"""
 )
 
 
@@ -84,12 +84,13 @@ class Model:
 
 @dataclass
 class Plan:
-    """Sources and models by number, and parameters by theirs."""
+    """Tables and models by their marks, and parameters by number."""
 
     catalog: Catalog
     grain: str = ""
-    sources: list[Relation] = field(default_factory=list)
-    models: list[Model] = field(default_factory=list)
+    sources: dict[str, Relation] = field(default_factory=dict)
+    models: dict[str, Model] = field(default_factory=dict)
+    """Each after those that it reads."""
     parameters: dict[int, Parameter] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
@@ -103,7 +104,7 @@ class Plan:
 
     def copied(self) -> Plan:
         """Return a copy: what a way to keep a query puts into it can be left out again."""
-        models = [replace(model) for model in self.models]
+        models = {mark: replace(model) for mark, model in self.models.items()}
         return replace(self, models=models, notes=[*self.notes], ranges={**self.ranges})
 
     def take(self, other: Plan) -> None:
@@ -119,63 +120,60 @@ class Plan:
 
     def source(self, relation: Relation) -> str:
         """Return the mark of a table."""
-        if relation not in self.sources:
-            self.sources.append(relation)
-        return f"waltally_source_{self.sources.index(relation)}"
+        known = (mark for mark, other in self.sources.items() if other == relation)
+        mark = next(known, f"waltally_source_{len(self.sources)}")
+        self.sources[mark] = relation
+        return mark
 
     def model(self, model: Model) -> str:
         """Return the mark of a model; one with the same query is the same.
 
         A copy of the same rows gets the columns of both.
         """
-        for number, known in enumerate(self.models):
+        for mark, known in self.models.items():
             if model.copied and (known.copied, known.where) == (model.copied, model.where):
                 known.columns = tuple(dict.fromkeys((*known.columns, *model.columns)))
-                return f"waltally_model_{number}"
+                return mark
             if known.text == model.text:
-                return f"waltally_model_{number}"
-        taken = {*self.taken, *(known.name for known in self.models)}
+                return mark
+        taken = {*self.taken, *(known.name for known in self.models.values())}
         model.name = free(model.name[:44], taken)
-        self.models.append(model)
-        return f"waltally_model_{len(self.models) - 1}"
+        mark = f"waltally_model_{len(self.models)}"
+        self.models[mark] = model
+        return mark
 
     def widened(self, model: Model) -> str:
         """Return the mark of a model of which one with the same groups has all columns."""
-        for number, known in enumerate(self.models):
+        for mark, known in self.models.items():
             has_all = known.meanings.items() <= model.meanings.items()
             if known.grouped == model.grouped and has_all:
                 model.name = known.name
-                self.models[number] = model
-                return f"waltally_model_{number}"
+                self.models[mark] = model
+                return mark
         return self.model(model)
-
-    def marked(self, mark: str) -> Relation | Model | None:
-        """Return what a mark names."""
-        found = _MARKS.fullmatch(mark)
-        if not found or not found["kind"]:
-            return None
-        known = self.sources if found["kind"] == "source" else self.models
-        return known[int(found["number"])]
 
     def render(
         self,
         text: str,
         source: Callable[[Relation], str],
-        model: Callable[[Model], str],
+        model: Callable[[Model], str] | None = None,
         is_jinja: bool = False,
     ) -> str:
-        """Return the text with what its marks name. For Jinja parameters stay as they were sent."""
+        """Return the text with what its marks name; without `model` models keep their marks.
 
-        def one(mark: re.Match[str]) -> str:
-            if mark["value"]:
-                given = self.parameters[int(mark["value"])]
+        For Jinja parameters stay as they were sent.
+        """
+
+        def one(found: re.Match[str]) -> str:
+            if found["value"]:
+                given = self.parameters[int(found["value"])]
                 return (is_jinja and given.written) or given.value or "null"
-            if mark["kind"]:
-                number = int(mark["number"])
-                if mark["kind"] == "source":
-                    return source(self.sources[number])
-                return model(self.models[number])
-            return rendered(mark[0]) if is_jinja else mark[0]
+            mark = found["mark"]
+            if mark in self.sources:
+                return source(self.sources[mark])
+            if model and mark in self.models:
+                return model(self.models[mark])
+            return rendered(found[0]) if is_jinja else found[0]
 
         return _MARKS.sub(one, text)
 
@@ -185,35 +183,38 @@ class Plan:
         body = self.over_tables(text)
         return f"with {ctes} select * from ({body}) as answer" if ctes else body
 
-    def ctes(self, models: Iterable[int], replaced: Relation | None = None) -> list[str]:
-        """Return these models as CTEs, as `over_tables` names them."""
+    def ctes(self, models: Iterable[str], replaced: Relation | None = None) -> list[str]:
+        """Return these models as CTEs that have their marks as names."""
         return [
-            f"waltally_model_{n} as ({self.over_tables(self.models[n].text, replaced)})"
-            for n in sorted(models)
+            f"{mark} as ({self.over_tables(self.models[mark].text, replaced)})" for mark in models
         ]
 
     def over_tables(self, text: str, replaced: Relation | None = None) -> str:
         """Return a query over tables and the models' CTEs; of one table over a CTE of its mark."""
         return self.render(
-            text,
-            lambda one: self.source(one) if one == replaced else one.table.quoted,
-            lambda model: f"waltally_model_{self.models.index(model)}",
+            text, lambda one: self.source(one) if one == replaced else one.table.quoted
         )
 
     def tables(self, text: str) -> list[Relation]:
         """Return the tables that a marked text itself reads."""
-        numbers = {m["number"] for m in _MARKS.finditer(text) if m["kind"] == "source"}
-        return [self.sources[int(number)] for number in sorted(numbers)]
+        marks = self._marks(text)
+        return [one for mark, one in self.sources.items() if mark in marks]
 
-    def inputs(self, text: str) -> list[int]:
-        """Return the models that a marked text itself reads, by number."""
-        numbers = {m["number"] for m in _MARKS.finditer(text) if m["kind"] == "model"}
-        return sorted(map(int, numbers))
+    def inputs(self, text: str) -> list[str]:
+        """Return the marks of the models that a marked text itself reads."""
+        marks = self._marks(text)
+        return [mark for mark in self.models if mark in marks]
 
-    def needed(self, text: str) -> set[int]:
-        """Return the models that a marked text reads, itself or by others."""
-        own = {*self.inputs(text)}
-        return own.union(*(self.needed(self.models[number].text) for number in own))
+    def needed(self, *texts: str) -> list[str]:
+        """Return the marks of the models that marked texts read, themselves or by others."""
+        marks = set[str]().union(*map(self._marks, texts))
+        for mark, model in reversed(self.models.items()):
+            if mark in marks:
+                marks |= self._marks(model.text)
+        return [mark for mark in self.models if mark in marks]
+
+    def _marks(self, text: str) -> set[str]:
+        return {found["mark"] for found in _MARKS.finditer(text)}
 
     def columns(self, text: str) -> list[tuple[str, str]]:
         """Return the names and types of what a marked query gives. Raises LoaderError."""

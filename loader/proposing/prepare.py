@@ -48,10 +48,9 @@ def prepare(
     for own in postgast.split(text):
         (select,) = tree.parse(own)
         refuse_writes(select)
+        _set_parameters(plan, select, dict(_named_constants(own.encode())), filled_in)
         # A comment may end it.
         original = f"{_marked(plan, own, select)}\n"
-        _set_parameters(plan, select, dict(_named_constants(own.encode())), filled_in)
-        _mark(plan, select)
         _write_out(plan, select)
         plan.catalog.check(plan.plain(original))
         _spell_groups(plan, select)
@@ -153,48 +152,39 @@ def _range_vars(message: Message, ctes: set[str]) -> Iterator[pb.Node]:
 
 
 def _marked(plan: Plan, text: str, select: pb.SelectStmt) -> str:
-    """Return the text of a query as `_mark` changes its tree: the proof asks what was sent."""
-    raw = text.encode()
-    tokens = postgast.scan(text).tokens
-    # By place, how many tokens are something else.
-    changes = [
-        (ref.location, 2 * len(ref.fields) - 4, "")
-        for ref in tree.find(select, pb.ColumnRef)
-        if len(ref.fields) > 2
-    ]
-    for node in _range_vars(select, set()):
+    """Mark a query's tables and write its views out, in the tree and in the text: return that.
+
+    The proof asks the text, as it was sent.
+    """
+    raw, tokens = text.encode(), postgast.scan(text).tokens
+    changes: list[tuple[int, int, str]] = []
+    """Where which number of tokens is something else."""
+    for ref in tree.find(select, pb.ColumnRef):
+        # The table has an alias now, which has no schema.
+        if len(ref.fields) > 2:
+            changes.append((ref.location, 2 * len(ref.fields) - 4, ""))
+            del ref.fields[:-2]
+    for node in list(_range_vars(select, set())):
         var = node.range_var
+        location, count = var.location, 3 if var.schemaname else 1
         relation = plan.catalog.relation(var.schemaname, var.relname)
+        alias = "" if var.alias.aliasname else f" as {quoted(var.relname)}"
+        var.alias.aliasname = var.alias.aliasname or var.relname
         if relation.definition:
-            view = relation.definition.rstrip("; \n")
-            name = f"({_marked(plan, view, tree.parse(view)[0])})"
+            own = relation.definition.rstrip("; \n")
+            view = tree.parse(own)[0]
+            name = f"({_marked(plan, own, view)})"
+            replace_entry(node, view, [])
         else:
             name = plan.source(relation)
-        alias = "" if var.alias.aliasname else f" as {quoted(var.relname)}"
-        changes.append((var.location, 3 if var.schemaname else 1, f"{name}{alias}"))
+            var.relname, var.schemaname = name, ""
+        changes.append((location, count, f"{name}{alias}"))
     parts, at = [], 0
     for location, count, new in sorted(changes):
         inside = [token for token in tokens if token.start >= location]
         parts += [raw[at:location], new.encode()]
         at = inside[count - 1].end
     return b"".join([*parts, raw[at:]]).decode()
-
-
-def _mark(plan: Plan, select: pb.SelectStmt) -> None:
-    """Mark tables, write views out, and take schemas from the names of columns."""
-    for ref in tree.find(select, pb.ColumnRef):
-        # The table has an alias now, which has no schema.
-        del ref.fields[:-2]
-    for node in list(_range_vars(select, set())):
-        var = node.range_var
-        relation = plan.catalog.relation(var.schemaname, var.relname)
-        var.alias.aliasname = var.alias.aliasname or var.relname
-        if relation.definition:
-            view = tree.parse(relation.definition)[0]
-            _mark(plan, view)
-            replace_entry(node, view, [])
-        else:
-            var.relname, var.schemaname = plan.source(relation), ""
 
 
 def _write_out(plan: Plan, select: pb.SelectStmt) -> None:

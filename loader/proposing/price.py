@@ -44,11 +44,11 @@ cross join lateral (
 """
 
 
-def price_lines(plan: Plan, sizes: list[Size]) -> list[str]:
+def price_lines(plan: Plan, sizes: dict[str, Size]) -> list[str]:
     """Return a line for each model; the first ones say which saves little."""
     lines, warnings, small = [], [], []
-    largest = max((one.rows for one in plan.sources), default=0)
-    for model, own in zip(plan.models, sizes, strict=True):
+    largest = max((one.rows for one in plan.sources.values()), default=0)
+    for model, own in ((model, sizes[mark]) for mark, model in plan.models.items()):
         if own.rows < _FEW and model.copied:
             small.append(model.name)
             continue
@@ -107,30 +107,26 @@ def is_priced(plan: Plan, original: str) -> bool:
 
 
 @contextmanager
-def measured(plan: Plan, target: Target) -> Iterator[list[Size]]:
+def measured(plan: Plan, target: Target) -> Iterator[dict[str, Size]]:
     """Have the models at the target for the block, and give what they hold. Raises LoaderError.
 
     They are made whole where their tables are not too large, else of a sample.
     """
-    numbers = range(len(plan.models))
-    if max(one.rows for one in plan.sources) <= WHOLE_ROWS:
+    if max(one.rows for one in plan.sources.values()) <= WHOLE_ROWS:
         with ExitStack() as stack:
             try:
-                stack.enter_context(made(plan, target, numbers, True))
-                sizes = [
-                    Size(rows, size / max(rows, 1), rows)
-                    for rows, size in (held(target, number) for number in numbers)
-                ]
+                stack.enter_context(made(plan, target, True))
+                sizes = {mark: held(target, mark) for mark in plan.models}
             except Interrupted:
                 if is_stopped():
                     raise
                 # It takes too long.
-                sizes = []
+                sizes = {}
             if sizes:
                 yield sizes
                 return
     sizes = sizes_of(plan)
-    with made(plan, target, numbers, False):
+    with made(plan, target, False):
         yield sizes
 
 
@@ -140,19 +136,19 @@ def price_of(
     original: str,
     reads: pb.SelectStmt,
     proof: Proof,
-    sizes: list[Size],
+    sizes: dict[str, Size],
 ) -> Price:
     """Return a query's price, where its models are made."""
     text = tree.statement(reads)
     tables = [one.table.quoted for one in plan.tables(original)]
     ((read,),) = plan.catalog.connection.ask(_TABLE_BYTES, (tables,))
-    inputs = [sizes[n] for n in plan.inputs(text)]
+    inputs = [sizes[mark] for mark in plan.inputs(text)]
     # Over all rows a view reads as many times more as its models have.
     growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
     trial = try_view(plan, target, text)
     sampled = proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0)
     return Price(
-        sum(sizes[n].bytes for n in plan.needed(text)),
+        sum(sizes[mark].bytes for mark in plan.needed(text)),
         float(read),
         trial.rows * growth,
         trial.planning + trial.seconds * growth,
@@ -163,7 +159,7 @@ def price_of(
 def cheaper(plan: Plan, reads: pb.SelectStmt) -> str:
     """Return what would make a query's models smaller."""
     text = tree.statement(reads)
-    models = [plan.models[n] for n in sorted(plan.needed(text))]
+    models = [plan.models[mark] for mark in plan.needed(text)]
     ways = []
     if any(is_clock(call) for call in tree.find(reads, pb.FuncCall)):
         ways.append("ask by days, with current_date in place of now()")
@@ -176,7 +172,7 @@ def cheaper(plan: Plan, reads: pb.SelectStmt) -> str:
 
 def identity_lines(plan: Plan, has_old_rows: dict[str, bool]) -> Iterator[str]:
     """Yield the SQL for tables whose old values a fact needs, and what that costs."""
-    facts = [model for model in plan.models if not model.copied]
+    facts = [model for model in plan.models.values() if not model.copied]
     counted = {one.table for model in facts for one in plan.tables(model.text)}
     tables = [table for table in sorted(counted, key=str) if not has_old_rows.get(str(table))]
     if tables:

@@ -85,7 +85,7 @@ def propose(
             proofs = _proven(plan, views, options)
             sizes, prices = _priced(plan, target, views, proofs)
         _require_cheap(plan, views, prices, options)
-        tables = [one.table for one in plan.sources]
+        tables = [one.table for one in plan.sources.values()]
         shapes = read_shapes(source, tables)
         old_rows = {str(table): bool(shape["has_old_rows"]) for table, shape in shapes.items()}
         lines = [
@@ -96,7 +96,7 @@ def propose(
     files: dict[str, str] = {}
     for name, one in views.items():
         files |= view_files(plan, name, one.select, one.original)
-    new = [model for model in plan.models if model.name not in kept]
+    new = [model for model in plan.models.values() if model.name not in kept]
     return Proposed(
         model_files(plan, new) | files,
         [path for path in files if path.endswith(".sql")],
@@ -104,7 +104,7 @@ def propose(
         [model.name for model in new],
         [model.name for model in new if plan.tables(model.text)],
         lines,
-        {model.name: model for model in plan.models},
+        {model.name: model for model in plan.models.values()},
         prices,
     )
 
@@ -182,7 +182,7 @@ def _lines(results: Mapping[str, Proof | price.Price]) -> list[str]:
 
 def _priced(
     plan: Plan, target: Target, views: dict[str, Asked], proofs: dict[str, Proof]
-) -> tuple[list[Size], dict[str, price.Price]]:
+) -> tuple[dict[str, Size], dict[str, price.Price]]:
     """Return what the models hold, and what keeping each query of large tables costs."""
     large = [name for name in proofs if price.is_priced(plan, views[name].original)]
     if not large:

@@ -24,8 +24,8 @@ class Sample:
     """Queries of a plan over a sample of the rows that they read."""
 
     plan: Plan
-    needed: frozenset[int]
-    """The models that they read, by number."""
+    needed: list[str]
+    """The marks of the models that they read, which are the names of CTEs."""
     relation: Relation | None
     """The table of which only some blocks are read; None where all rows are."""
 
@@ -33,9 +33,10 @@ class Sample:
         """Return a query over the CTEs."""
         return self.plan.over_tables(text, self.relation)
 
-    def models(self) -> list[str]:
-        """Return the CTEs of the models that they read."""
-        return [f"waltally_model_{n}" for n in sorted(self.needed)]
+    def query(self, text: str, shown: str = "*") -> str:
+        """Return a query with its CTEs."""
+        ctes = f"with {', '.join(ctes)} " if (ctes := self.ctes()) else ""
+        return f"{ctes}select {shown} from ({self.over(text)}) as m"
 
     def ctes(self) -> list[str]:
         """Return the sampled table and the models as CTEs.
@@ -56,9 +57,11 @@ class Sample:
 
 def sample_of(plan: Plan, texts: list[str]) -> Sample:
     """Return a sample of the largest table that the texts read; all rows where it is small."""
-    needed = frozenset[int]().union(*map(plan.needed, texts))
+    needed = plan.needed(*texts)
     tables = [
-        one for t in (*texts, *(plan.models[n].text for n in needed)) for one in plan.tables(t)
+        one
+        for t in (*texts, *(plan.models[mark].text for mark in needed))
+        for one in plan.tables(t)
     ]
     large = [one for one in tables if one.rows > FEW_ROWS and one.kind == "r"]
     return Sample(plan, needed, max(large, key=lambda one: one.rows, default=None))
@@ -171,7 +174,7 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
         f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns})"
         " where (select count(*) from began) > 0)",
         _clock("ended", ["asked"]),
-        _clock("ready_0", ["ended", *sample.models()]),
+        _clock("ready_0", ["ended", *sample.needed]),
     ]
     ctes = [*sample.ctes(), *steps]
     asked = [*_TIMES, "select 0, 0, count(*)::text from asked"]

@@ -42,7 +42,7 @@ def with_parameters(plan: Plan, options: Options, ask: Ask | None) -> Options:
     )
     if ask is None:
         return options
-    varied = plan.catalog.have_many_values([*plan.constants], plan.sources)
+    varied = plan.catalog.have_many_values([*plan.constants], [*plan.sources.values()])
     filled_in = [
         column
         for column, value in plan.constants.items()
@@ -54,7 +54,9 @@ def with_parameters(plan: Plan, options: Options, ask: Ask | None) -> Options:
 
 def with_timezone(plan: Plan, options: Options, ask: Ask | None) -> Options:
     """Return the options with the zone of dates. Raises SettingError where nobody can be asked."""
-    if options.timezone or not any("timezone" in model.compiled.options for model in plan.models):
+    if options.timezone or not any(
+        "timezone" in model.compiled.options for model in plan.models.values()
+    ):
         return options
     if ask is None:
         raise SettingError(
@@ -69,7 +71,7 @@ def with_grain_and_deletes(plan: Plan, options: Options, ask: Ask | None) -> Opt
     """Return the options with the grain of ranges, and the tables that are purged."""
     counted = {
         str(one.table): one
-        for model in plan.models
+        for model in plan.models.values()
         if not model.copied
         for one in plan.tables(model.text)
     }

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.catalog import Relation
 from loader.proposing.keep import Keep
 from loader.proposing.kept import INSTEAD
 from loader.proposing.plan import Model, free
@@ -129,8 +128,8 @@ class Latest:
 
     def _key(self) -> tuple[str, ...]:
         """Return the primary key of the table whose rows the model below has."""
-        table = self.plan.marked(self.item.model.copied) if self.item.model else None
-        return table.key if isinstance(table, Relation) else ()
+        table = self.plan.sources.get(self.item.model.copied) if self.item.model else None
+        return table.key if table else ()
 
     def _groups(self) -> list[pb.Node]:
         """Return what DISTINCT ON takes one row of, or what every window has in PARTITION BY."""

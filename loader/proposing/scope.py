@@ -69,11 +69,10 @@ class Scope:
         item = Item(alias, (alias,), node, "function", is_nullable=is_nullable)
         if node.HasField("range_var"):
             mark = node.range_var.relname
-            marked = self.plan.marked(mark)
-            if isinstance(marked, Relation):
-                item.kind, item.columns, item.relation = "table", marked.columns, marked
-            elif marked:
-                item.kind, item.columns, item.model = "model", marked.columns, marked
+            if relation := self.plan.sources.get(mark):
+                item.kind, item.columns, item.relation = "table", relation.columns, relation
+            elif model := self.plan.models.get(mark):
+                item.kind, item.columns, item.model = "model", model.columns, model
             else:
                 item.kind, item.columns = "cte", self.ctes.get(mark, ())
         elif node.HasField("range_subselect"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any
 
-from loader.proposing.plan import Plan
+from loader.proposing.estimate import Size
+from loader.proposing.plan import Model, Plan
 from loader.proposing.prove import sample_of
 from loader.proposing.stopping import is_stopped, not_stopped
 from loader.setup.compile_queries import Undone
@@ -37,8 +38,8 @@ class Trial:
 
 
 @contextmanager
-def made(plan: Plan, target: Target, numbers: Iterable[int], is_whole: bool) -> Iterator[None]:
-    """Have tables of these models at the target for the block: of all rows, or of the sample's.
+def made(plan: Plan, target: Target, is_whole: bool) -> Iterator[None]:
+    """Have tables of the models at the target for the block: of all rows, or of the sample's.
 
     Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
     """
@@ -48,19 +49,18 @@ def made(plan: Plan, target: Target, numbers: Iterable[int], is_whole: bool) -> 
         target.ask("select set_config('statement_timeout', %s, true)", (f"{2 * _LONGEST}s",))
         if plan.catalog.zone:
             target.ask("select set_config('timezone', %s, true)", (plan.catalog.zone,))
-        for number in sorted(numbers):
-            _fill(plan, target, number, is_whole)
+        for mark in plan.models:
+            _fill(plan, target, mark, is_whole)
         yield
         raise Undone
 
 
-def held(target: Target, number: int) -> tuple[int, int]:
-    """Return how many rows and bytes a model's table has, with its index."""
-    name = f"waltally_model_{number}"
+def held(target: Target, mark: str) -> Size:
+    """Return what a model's table has, with its index."""
     ((rows, size),) = target.ask(
-        f"select count(*), pg_total_relation_size({name!r}::regclass) from {name}"
+        f"select count(*), pg_total_relation_size({mark!r}::regclass) from {mark}"
     )
-    return rows, size
+    return Size(rows, size / max(rows, 1), rows)
 
 
 def try_view(plan: Plan, target: Target, text: str) -> Trial:
@@ -104,40 +104,34 @@ def _limited(connection: Connection) -> Iterator[None]:
         connection.ask("select set_config('statement_timeout', %s, false)", (before,))
 
 
-def _fill(plan: Plan, target: Target, number: int, is_whole: bool) -> None:
+def _fill(plan: Plan, target: Target, mark: str, is_whole: bool) -> None:
     """Make a model's table."""
-    model = plan.models[number]
-    name = f"waltally_model_{number}"
+    model = plan.models[mark]
     columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in plan.columns(model.text)]
     columns += [f"waltally_{n} bigint default 1" for n in range(model.compiled.hidden)]
     target.ask(
-        f"create temporary table {name} ({', '.join(columns)})"
+        f"create temporary table {mark} ({', '.join(columns)})"
         " with (fillfactor = 80) on commit drop"
     )
-    into = f"{name} ({', '.join(map(quoted, model.columns))})"
+    into = f"{mark} ({', '.join(map(quoted, model.columns))})"
     if not (
         is_whole
         and not plan.tables(model.text)
         and _done(target, f"insert into {into} {plan.over_tables(model.text)}")
     ):
         with TemporaryFile() as rows, not_stopped():
-            plan.catalog.connection.copy(f"copy ({_rows(plan, number, is_whole)}) to stdout", rows)
+            plan.catalog.connection.copy(f"copy ({_rows(plan, model, is_whole)}) to stdout", rows)
             rows.seek(0)
             target.copy(f"copy {into} from stdin", rows)
     if model.compiled.keys:
         # A value may be too long for an index.
-        _done(target, f"create index on {name} ({', '.join(map(quoted, model.compiled.keys))})")
-    target.ask(f"analyze {name}")
+        _done(target, f"create index on {mark} ({', '.join(map(quoted, model.compiled.keys))})")
+    target.ask(f"analyze {mark}")
 
 
-def _rows(plan: Plan, number: int, is_whole: bool) -> str:
+def _rows(plan: Plan, model: Model, is_whole: bool) -> str:
     """Return the query of a model's rows at the source."""
-    text = plan.models[number].text
-    if is_whole:
-        return plan.plain(text)
-    sample = sample_of(plan, [text])
-    ctes = f"with {', '.join(ctes)} " if (ctes := sample.ctes()) else ""
-    return f"{ctes}{sample.over(text)}"
+    return plan.plain(model.text) if is_whole else sample_of(plan, [model.text]).query(model.text)
 
 
 def _done(target: Target, statement: str) -> bool:

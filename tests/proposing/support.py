@@ -40,7 +40,7 @@ class Halves:
 
     @property
     def models(self) -> list[str]:
-        return [self._text(model.text) for model in self.plan.models]
+        return [self._text(model.text) for model in self.plan.models.values()]
 
     @property
     def reads(self) -> str:

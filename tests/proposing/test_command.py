@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.keep import Keep
@@ -89,7 +90,11 @@ def test_a_query_may_come_by_standard_input(shop: Database, tmp_path: Path) -> N
 def test_a_difference_shows_rows_and_the_view_and_writes_nothing(
     shop: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Keep, "_push", lambda keep: tree.set_where(keep.select, []))
+    def lose(keep: Keep) -> list[pb.Node]:
+        tree.set_where(keep.select, [])
+        return []
+
+    monkeypatch.setattr(Keep, "_take_own_conditions", lose)
     text = "select shop_id, count(*) as n from orders where amount < 30 group by 1"
     code, said = shop.refused("init", str(tmp_path / "live"), "--query", asked(tmp_path, text))
     assert code == 2

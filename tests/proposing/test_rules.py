@@ -309,7 +309,7 @@ def shop(database: Database) -> Database:
 
 def must_prove(shop: Database, query: str, timezone: str = "UTC") -> Halves:
     halves = split(shop, query, timezone)
-    assert all(model.compiled.kind for model in halves.plan.models)
+    assert all(model.compiled.kind for model in halves.plan.models.values())
     proof = halves.prove()
     assert (proof.missing, proof.surplus) == ([], [])
     assert proof.rows
@@ -381,7 +381,7 @@ def test_a_copied_table_has_its_key_and_all_rows_that_an_outer_join_may_leave_al
         "select c.id, max(o.amount) as most from customers as c left join orders as o"
         " on o.customer_id = c.id where o.status is null group by 1",
     )
-    customers, orders, *_ = halves.plan.models
+    customers, orders, *_ = halves.plan.models.values()
     assert (customers.columns, customers.where) == (("id",), "")
     assert (orders.columns, orders.where) == (("id", "customer_id", "status", "amount"), "")
 
@@ -402,22 +402,22 @@ def test_bounds_with_an_offset_need_no_zone(shop: Database) -> None:
     )
     halves = split(shop, query, timezone="")
     assert "date_trunc('hour', placed_at, 'UTC') AS hour" in halves.models[0]
-    assert halves.plan.models[0].compiled.options == {}
+    assert halves.plan.models["waltally_model_0"].compiled.options == {}
     proof = halves.prove()
     assert (proof.rows, proof.missing, proof.surplus) == (1, [], [])
     # What is no moment without a zone needs one.
     other = split(shop, query.replace("00:00+00", "00:00"), timezone="")
-    assert other.plan.models[0].compiled.options == {"timezone": "UTC"}
+    assert other.plan.models["waltally_model_0"].compiled.options == {"timezone": "UTC"}
 
 
 def test_a_zone_is_the_models_where_its_dates_need_one(shop: Database) -> None:
     halves = split(
         shop, "select placed_at::date as day, count(*) from orders group by 1", "Asia/Tokyo"
     )
-    assert halves.plan.models[0].compiled.options == {"timezone": "Asia/Tokyo"}
+    assert halves.plan.models["waltally_model_0"].compiled.options == {"timezone": "Asia/Tokyo"}
     assert (
         split(shop, "select status, count(*) from orders group by 1")
-        .plan.models[0]
+        .plan.models["waltally_model_0"]
         .compiled.options
         == {}
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from copy import copy
 from random import Random
 
 from postgast import pg_query_pb2 as pb
@@ -92,14 +91,13 @@ def query(rng: Random) -> str:
 def made_wrong(right: Halves, kind: str, rng: Random) -> Halves | None:
     """Return halves of which one is wrong in such a way, if it can be."""
     for half, pattern, other in rng.sample(WRONG[kind], len(WRONG[kind])):
-        halves = Halves(copy(right.plan), right.original, pb.SelectStmt())
-        halves.plan.models = [copy(model) for model in right.plan.models]
+        halves = Halves(right.plan.copied(), right.original, pb.SelectStmt())
         text = tree.statement(right.select)
         changed = re.sub(pattern, other, text, count=1) if half == "view" else text
         halves.select.CopyFrom(tree.parse(changed)[0])
         if changed != text:
             return halves
-        for model in halves.plan.models if half == "model" else ():
+        for model in halves.plan.models.values() if half == "model" else ():
             text = model.text
             changed = re.sub(pattern, other, text, count=1)
             if changed != text:
