@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ from jinja2 import Template
 from loader.setup.dbt_project import read_manifest
 from loader.source.asking_tables import read_current
 from loader.source.leaf_catalog import LeafCatalog
-from loader.staging.registration import read_registration, register_tables, table_rows
+from loader.staging.registration import read_registration, register_tables
 from testkit.commands import ROOT
 from testkit.servers import connect, connect_target
 from testkit.source import DIMENSIONS
 from waltally.database import Target
-from waltally.models import Model, source_tables
+from waltally.models import Model
 from waltally.tables import Table, quoted
 
 SLOT = "waltally"
@@ -129,10 +129,10 @@ def register(dsn: str, models: Mapping[str, Query], slot: str = SLOT) -> None:
         for known in read_registration(target).models:
             if known.name not in models:
                 target.ask_staging("select {}.forget_relation(%s, %s)", (slot, str(known.relation)))
-        now = read_registration(target).models
-        identities = read_current(source, now)
-        roots = LeafCatalog(source, source_tables(now), {}).roots
-        register_tables(target, table_rows(slot, source_tables(now), identities, roots), 2**64 - 1)
+        now = read_registration(target)
+        roots = LeafCatalog(source, now.tables, {}).roots
+        identities = read_current(source, now.models)
+        register_tables(target, replace(now, leaves=roots), identities, {}, 2**64 - 1)
 
 
 def registered(dsn: str, slot: str = SLOT) -> tuple[Model, ...]:

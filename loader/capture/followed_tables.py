@@ -13,6 +13,7 @@ from loader.source.fingerprint import FingerprintCatalog
 from loader.staging.change_log import ChangeLog
 from loader.staging.logged_tables import Followed, Gap, Held, Kept, after_gap, fingerprint_gap
 from loader.staging.records import Registration
+from loader.staging.registration import write_followed
 from waltally.errors import LoaderError, TableReplaced
 from waltally.tables import Table
 
@@ -85,7 +86,8 @@ class FollowedTables:
             dict(self._gaps),
         )
         if held != self._written:
-            self._log.write_followed(self._registration, held)
+            self._log.begin()
+            write_followed(self._log.connection, self._registration, held)
             self._written = held
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from loader.capture.poller import Poller
 from loader.findings.synchronous import why_commits_wait
-from loader.source import leaf_catalog
 from loader.source.fingerprint import FingerprintCatalog
+from loader.source.leaf_catalog import listed
 from loader.source.standbys import HAS_WAITS, read_standbys
 from waltally import lsn
 from waltally.database import Connection, connect
@@ -34,7 +34,12 @@ select json_build_object(
     'has_slot', coalesce(slot.active_pid = %(pid)s, false),
     'wal_end', server.wal_end,
     'restart_lsn', coalesce(slot.restart_lsn - '0/0', server.wal_end),
-    'has_partitioned', (HAS_PARTITIONED)
+    'has_partitioned', exists (
+        select from jsonb_to_recordset(%(tables)s) as listed (schema text, name text)
+        inner join pg_namespace as n on n.nspname = listed.schema
+        inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
+        where c.relkind = 'p'
+    )
 )
 from (
     select {lsn.WAL_END} - '0/0' as wal_end
@@ -75,7 +80,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         """Nothing is asked before `watch`."""
         self._slot = slot
         self._pid = 0
-        self._query = ""
+        self._plain = "[]"
         self._woken_lsn = 0
         self._stop_stream: Callable[[LoaderError], None] = lambda _: None
         super().__init__(
@@ -102,14 +107,12 @@ class SourceMonitor(Poller[Connection, Answer]):
         self._pid = pid
         self._columns = columns
         self.seen = columns.read_lsn
-        # A name may hold the mark of a parameter.
-        is_partitioned = leaf_catalog.has_partitioned(plain).replace("%", "%%")
-        self._query = _CHECK.replace("HAS_PARTITIONED", is_partitioned)
+        self._plain = listed(plain)
         self._stop_stream = stop
         self.start()
 
     def _check(self, connection: Connection) -> Answer:
-        ((row,),) = self._read(connection, self._query)
+        ((row,),) = self._read(connection, _CHECK)
         answer = Answer(**row)
         if answer.wal_end == self.answer.wal_end and answer.holds_much:
             self._wake_server(connection, answer.restart_lsn)
@@ -154,4 +157,4 @@ class SourceMonitor(Poller[Connection, Answer]):
             time.sleep(0.02)
 
     def _read(self, connection: Connection, query: str) -> list[Any]:
-        return connection.ask(query, {"slot": self._slot, "pid": self._pid})
+        return connection.ask(query, {"slot": self._slot, "pid": self._pid, "tables": self._plain})

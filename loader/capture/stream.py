@@ -36,6 +36,7 @@ from loader.source.slot_admin import origin_name
 from loader.source.standbys import write_source
 from loader.staging.change_log import ChangeLog
 from loader.staging.records import SlotPosition
+from loader.staging.registration import read_registration, register_tables
 from waltally import failpoints
 from waltally.database import Connection, connect
 from waltally.errors import Interrupted, combine
@@ -83,7 +84,7 @@ class Stream:
         """Ask both servers everything that is judged before the slot is streamed."""
         source = self._source
         self._hello = hello = shake_hands(self._replication, settings.slot, self.log.record)
-        registration = self.log.registration()
+        registration = read_registration(self.log.connection)
         self._leaves = LeafCatalog(source, registration.tables, registration.leaves)
         roots = self._leaves.roots
         # Of a table that is new, the partitions are as they should be.
@@ -161,8 +162,10 @@ class Stream:
         failpoints.reach("before-followed")
         for finding in self._lacking.values():
             log.warning("%s\nTry: %s", finding, finding.remedy)
-        self.log.register_tables(
-            *(self.registration, self._state.identities, self._lacking), self._fingerprints.read_lsn
+        self.log.begin()
+        register_tables(
+            *(self.log.connection, self.registration, self._state.identities, self._lacking),
+            self._fingerprints.read_lsn,
         )
         self.followed = FollowedTables(
             *(self.log, self.registration, partitions, self._fingerprints, self._catalogs)

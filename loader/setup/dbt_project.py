@@ -8,31 +8,24 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import yaml
 
 from loader import shipped_files
 from loader.setup.declared import Declared
-from loader.setup.query import MATERIALIZED, Query, declared_queries, has_queries
+from loader.setup.query import MATERIALIZED, Query, declared_queries
 from waltally.errors import BuildFailed, LoaderError, SettingError, combine
 from waltally.settings import DEFAULT_DBT_SCHEMA
 from waltally.tables import Table
 
-if TYPE_CHECKING:
-    from dbt.contracts.graph.manifest import Manifest
-
 log = logging.getLogger("loader")
 
-_QUIET = (
+# A manifest has no compiled code before.
+_COMPILE = (
+    *("compile", "--no-introspect", "--no-populate-cache", "--no-send-anonymous-usage-stats"),
     *("--quiet", "--log-level", "none", "--log-level-file", "none"),
-    "--no-send-anonymous-usage-stats",
-)
-COMPILED = (
-    "--no-introspect",
-    "--no-populate-cache",
-    "--select",
-    f"config.materialized:{MATERIALIZED}",
+    *("--select", f"config.materialized:{MATERIALIZED}"),
     # A data test may ask the target.
     *("--indirect-selection", "empty"),
 )
@@ -92,12 +85,7 @@ def parse_project(project: Path, environment: Mapping[str, str]) -> Declared:
             profiles = Path(temporary)
             _write_profile(profiles, name, environment)
         folders += ["--profiles-dir", str(profiles), *_unchanged(project)]
-        outcome = dbtRunner().invoke(["parse", *folders, *_QUIET])
-        if outcome.success and has_queries(_nodes(Path(temporary) / "manifest.json")):
-            # A manifest has no compiled code before; a query of it would need the target.
-            outcome = dbtRunner(cast("Manifest", outcome.result)).invoke(
-                ["compile", *COMPILED, *folders, *_QUIET]
-            )
+        outcome = dbtRunner().invoke([*_COMPILE, *folders])
         if not outcome.success:
             raise _refused(outcome.exception, project)
         return read_manifest(Path(temporary) / "manifest.json")
@@ -200,11 +188,6 @@ def read_manifest(path: Path) -> Declared:
     if wrong := list(_misnamed(queries)):
         raise combine(wrong)
     return Declared(project, (), queries=queries)
-
-
-def _nodes(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
-    nodes: Mapping[str, Mapping[str, Any]] = json.loads(manifest.read_text())["nodes"]
-    return nodes
 
 
 def _misnamed(queries: Iterable[Query]) -> Iterator[LoaderError]:

@@ -183,29 +183,32 @@ def effects(node: pb.Node, asked: Asked) -> Iterator[Effect]:
                 )
 
 
+_LOST = (SEED, "what is written while the table is not logged is lost")
+_MOVED = (SEED, "if the other table holds rows: no change says that they came or went")
+_OF_TABLES = {
+    pb.AT_SetUnLogged: _LOST,
+    pb.AT_SetLogged: _LOST,
+    pb.AT_AttachPartition: _MOVED,
+    pb.AT_DetachPartition: _MOVED,
+    pb.AT_AddInherit: _MOVED,
+    pb.AT_ReplicaIdentity: (GOES_ON, "`loader setup --check` says whether this one will do"),
+}
+"""By command of ALTER TABLE, what it does to each model of the table."""
+
+
 def _of_command(table: str, command: Any, asked: Asked) -> Iterator[Effect]:
     what = command.subtype
-    if what == pb.AT_DropColumn:
-        yield Effect(
-            table,
-            frozenset({command.name}),
-            SEED,
-            f"take {command.name} out of its query first, then `dbt build`; rows without it cannot"
-            " be counted",
-        )
+    if what in _OF_TABLES:
+        yield Effect(table, None, *_OF_TABLES[what])
     elif what == pb.AT_AlterColumnType:
         yield from _typed(table, command, asked)
-    elif what in (pb.AT_SetUnLogged, pb.AT_SetLogged):
-        yield Effect(table, None, SEED, "what is written while the table is not logged is lost")
-    elif what in (pb.AT_AttachPartition, pb.AT_DetachPartition, pb.AT_AddInherit):
+    elif what == pb.AT_DropColumn:
+        name = command.name
         yield Effect(
-            table,
-            None,
-            SEED,
-            "if the other table holds rows: no change says that they came or went",
+            *(table, frozenset({name}), SEED),
+            f"take {name} out of its query first, then `dbt build`; rows without it cannot be "
+            "counted",
         )
-    elif what == pb.AT_ReplicaIdentity:
-        yield Effect(table, None, GOES_ON, "`loader setup --check` says whether this one will do")
 
 
 def _typed(table: str, command: Any, asked: Asked) -> Iterator[Effect]:

@@ -33,11 +33,6 @@ class Query:
     """What its config says: see cdc.compile_query."""
 
 
-def has_queries(nodes: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a model among the manifest's nodes is a query."""
-    return any(map(_is_query, nodes.values()))
-
-
 def _is_query(node: Mapping[str, Any]) -> bool:
     return (
         node.get("resource_type") == "model"

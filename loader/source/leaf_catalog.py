@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from loader.staging.logged_tables import Member, Root
 from waltally import lsn
 from waltally.database import Connection
-from waltally.tables import Table, literal
+from waltally.tables import Table
 
 
 def tree(roots: str) -> str:
@@ -138,14 +138,6 @@ select root.label, coalesce((
 from members as root
 where root.parent = 0
 """
-_HAS_PARTITIONED = """
-select exists (
-    select from jsonb_to_recordset(%(tables)s) as listed (schema text, name text)
-    inner join pg_namespace as n on n.nspname = listed.schema
-    inner join pg_class as c on c.relnamespace = n.oid and c.relname = listed.name
-    where c.relkind = 'p'
-)
-"""
 # As the plugin prints them, in the bytes of the server's encoding.
 _SPELL = """
 select encode(convert_to(
@@ -174,7 +166,7 @@ class LeafCatalog:
             for root in before.values()
             for member in root.members
         ]
-        self._tables = _listed(tables)
+        self._tables = listed(tables)
         values = {"tables": self._tables, "known": json.dumps(known)}
         ((members, fingerprint, present, read_lsn),) = connection.ask(_READ, values)
         self._fingerprint = fingerprint
@@ -197,7 +189,7 @@ class LeafCatalog:
 
     def spell(self, tables: Sequence[Table]) -> list[bytes]:
         """Return the names of the tables as a change spells them."""
-        rows = self._connection.ask(_SPELL, {"tables": _listed(tables)})
+        rows = self._connection.ask(_SPELL, {"tables": listed(tables)})
         return [bytes.fromhex(spelled) for (spelled,) in rows]
 
     def lasting_keys(self) -> dict[str, tuple[str, ...]]:
@@ -211,12 +203,8 @@ class LeafCatalog:
         }
 
 
-def has_partitioned(tables: Iterable[Table]) -> str:
-    """Return SQL that gives whether any of the tables is partitioned."""
-    return _HAS_PARTITIONED.replace("%(tables)s", literal(_listed(tables)))
-
-
-def _listed(tables: Iterable[Table]) -> str:
+def listed(tables: Iterable[Table]) -> str:
+    """Return the tables as JSON, for jsonb_to_recordset."""
     return json.dumps(
         [{"label": str(table), "schema": table.schema, "name": table.name} for table in tables]
     )

@@ -44,7 +44,7 @@ def of_model(identities: TableIdentities, model: Model) -> TableIdentities:
             "labels": {
                 name: labels
                 for name, labels in identities[label]["labels"].items()
-                if name in columns
+                if name in ("", *columns)
             },
         }
         for label, columns in model.needed.items()
@@ -74,34 +74,9 @@ def replaced_finding(
     """
     for name, before in of_model(counted, model).items():
         now = current.get(name, before)
-        other = [
-            column
-            for column, number in before["column_numbers"].items()
-            if now["column_numbers"].get(column, number) != number
-        ]
-        if now["table_oid"] != before["table_oid"]:
-            message = (
-                f"{name} is now another table than was counted: the former one's rows are "
-                "still in the counts"
+        if events := alterations(before["labels"], now["labels"]):
+            return TableReplaced(
+                f"{name} was altered: {', '.join(events.values())}, and the counts are of before",
+                "see that `loader run` runs, then `spark-submit spark/seed.py`",
             )
-        elif other:
-            message = (
-                f"{', '.join(other)} of {name} was dropped and made again: the former values are "
-                "still in the counts"
-            )
-        elif altered := alterations(before["labels"], now["labels"]):
-            message = (
-                f"{name} was altered: {', '.join(altered.values())}, and the counts have the "
-                "former one"
-            )
-        elif now["named_xid"] != before["named_xid"]:
-            message = (
-                f"{name} was renamed, moved to another schema or given another owner after it was "
-                "counted: changes that were made under another name are not in the counts"
-            )
-        else:
-            continue
-        return TableReplaced(
-            message, "see that `loader run` runs, then `spark-submit spark/seed.py`"
-        )
     return None

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, cast
 
 from psycopg2 import errors as pg
 from psycopg2 import extensions
 
-from loader.staging import registration
-from loader.staging.logged_tables import Held
 from loader.staging.make_partition import make_partition
 from loader.staging.partitions import COLUMNS, Block
-from loader.staging.records import Registration, SlotPosition
+from loader.staging.records import SlotPosition
 from loader.staging.target_state import require_slot_position
 from waltally import failpoints, locks, lsn
 from waltally.database import connect_target
 from waltally.errors import Interrupted, LoaderError
 from waltally.server_errors import lent_session
 from waltally.settings import SlotSettings
-from waltally.tables import Table
 
 _PATIENCE = 15.0
 
@@ -68,10 +65,6 @@ class ChangeLog:
         """Return the slot's row. Raises NotSetUp where there is none."""
         return require_slot_position(self.connection)
 
-    def registration(self) -> Registration:
-        """Return which models are registered and which tables are to be followed."""
-        return registration.read_registration(self.connection)
-
     def look(self) -> tuple[int, bool]:
         """Return the number of the newest registration, and whether the position is waited for.
 
@@ -90,30 +83,6 @@ class ChangeLog:
             (self.connection.slot,),
         )
         return rows[0] if rows else (0, False)
-
-    def register_tables(
-        self,
-        registered: Registration,
-        identities: Mapping[str, Mapping[str, Any]],
-        lacking: Mapping[Table, LoaderError],
-        seen: int,
-    ) -> None:
-        """Make these the tables of the slot, in a transaction that the caller ends.
-
-        Those that are lacking something are not followed yet. All were seen at the position.
-        """
-        self.begin()
-        tables, roots = registered.tables, registered.leaves
-        rows = registration.table_rows(self.connection.slot, tables, identities, roots)
-        for table, row in zip(tables, rows, strict=True):
-            if (finding := lacking.get(table)) is not None:
-                row["lacks"] = {"reason": str(finding), "remedy": finding.remedy}
-        registration.register_tables(self.connection, rows, seen)
-
-    def write_followed(self, registered: Registration, held: Held) -> None:
-        """Write down from where on the log holds what, in a transaction that the caller ends."""
-        self.begin()
-        registration.write_followed(self.connection, registered, held)
 
     def commit_locally(self) -> None:
         """Make commits wait for the server's own disk only; for a target that is the source.
@@ -224,7 +193,7 @@ class ChangeLog:
         return int(registered)
 
     def commit(self) -> None:
-        """End the transaction that `begin` or `write_followed` has begun."""
+        """End the transaction that `begin` has begun."""
         if self._is_open:
             self.connection.ask("commit")
 

@@ -200,6 +200,13 @@ that it is part of, where a model keeps its rows. Under an empty name what tells
 from another one."""
 
 
+_EVENTS = {
+    "oid": "it is another table now",
+    "number": "{column} was dropped and made again",
+    "last renaming": "it was renamed, moved to another schema or given another owner",
+}
+
+
 def alterations(before: Fingerprint, now: Fingerprint) -> dict[str, str]:
     """Return by column what is not what it was.
 
@@ -207,12 +214,13 @@ def alterations(before: Fingerprint, now: Fingerprint) -> dict[str, str]:
     """
     events = {}
     for column in sorted(before.keys() & now.keys()):
-        for oid, label in before[column].items():
-            name, is_label = now[column].get(oid), oid.isdigit()
-            if name != label and not (is_label and not any(map(str.isdigit, now[column]))):
-                what = "is gone" if name is None else f"is {name!r} now"
-                word = "label" if is_label else oid
-                events[column] = f"the {word} {label!r} of {column or 'the table'} {what}"
+        for key, text in before[column].items():
+            new, is_label = now[column].get(key), key.isdigit()
+            if new != text and not (is_label and not any(map(str.isdigit, now[column]))):
+                what = "is gone" if new is None else f"is {new!r} now"
+                word = "label" if is_label else key
+                event = f"the {word} {text!r} of {column or 'the table'} {what}"
+                events[column] = _EVENTS.get(key, event).replace("{column}", column)
                 break
     return events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg2.extras import Json
@@ -11,6 +11,7 @@ from loader.staging.logged_tables import Gap, Held, Root, from_row, to_row
 from loader.staging.records import Registration
 from waltally import locks, lsn
 from waltally.database import Target
+from waltally.errors import LoaderError
 from waltally.models import Model
 from waltally.tables import Table
 
@@ -112,47 +113,50 @@ where
 """
 
 
-def logged_row(
-    slot: str, table: Table, root: Root | None, gap: Gap | None, **values: object
+def _row(
+    target: Target, table: Table, root: Root | None, gap: Gap | None, **values: object
 ) -> dict[str, object]:
     """Return a row of logged_table as JSON."""
     return {
-        **{"slot_name": slot, "table_schema": table.schema, "table_name": table.name},
+        **{"slot_name": target.slot, "table_schema": table.schema, "table_name": table.name},
         **({} if root is None else to_row(root)),
         **({} if gap is None else {"gap_lsn": lsn.show(gap.from_lsn), "gap_event": gap.event}),
         **values,
     }
 
 
-def table_rows(
-    slot: str,
-    tables: Iterable[Table],
-    identities: Mapping[str, Mapping[str, Any]],
-    roots: Mapping[Table, Root],
-) -> list[dict[str, object]]:
-    """Return the rows of logged_table for tables that nothing may be held of yet."""
-    unknown: Mapping[str, Any] = {"column_numbers": {}, "labels": {}}
-    return [
-        logged_row(
-            *(slot, table, roots.get(table), None),
-            **identities.get(str(table), unknown),
-            held_since={},
-        )
-        for table in tables
-    ]
-
-
 _SEEN = "update {}.slot_position set catalog_lsn = %(seen)s where slot_name = %(slot)s"
+_UNKNOWN: Mapping[str, Any] = {"column_numbers": {}, "labels": {}}
 
 
-def register_tables(target: Target, rows: list[dict[str, object]], seen: int) -> None:
+def register_tables(
+    target: Target,
+    registered: Registration,
+    identities: Mapping[str, Mapping[str, Any]],
+    lacking: Mapping[Table, LoaderError],
+    seen: int,
+) -> None:
     """Make these the slot's tables, in the open transaction; forget all others.
 
-    They were like this up to the position `seen`.
+    Those that are lacking something are not followed yet. They were like this up to the position
+    `seen`.
     """
+    rows = [
+        _row(
+            *(target, table, registered.leaves.get(table), None),
+            **identities.get(str(table), _UNKNOWN),
+            held_since={},
+            lacks=None if (own := lacking.get(table)) is None else _lack(own),
+        )
+        for table in registered.tables
+    ]
     values = {"slot": target.slot, "rows": Json(rows), "seen": lsn.show(seen)}
     for statement in (_FORGET_TABLES, _REGISTER_TABLES, _SEEN):
         target.ask_staging(statement, values)
+
+
+def _lack(finding: LoaderError) -> dict[str, str]:
+    return {"reason": str(finding), "remedy": finding.remedy}
 
 
 def write_shapes(target: Target, shapes: Mapping[Table, Mapping[str, object]]) -> None:
@@ -168,8 +172,8 @@ def write_shapes(target: Target, shapes: Mapping[Table, Mapping[str, object]]) -
 def write_followed(target: Target, registered: Registration, held: Held) -> None:
     """Write down what a session follows, in the open transaction."""
     rows = [
-        logged_row(
-            *(target.slot, table, held.roots.get(table), held.gaps.get(table)),
+        _row(
+            *(target, table, held.roots.get(table), held.gaps.get(table)),
             labels=held.fingerprints.get(table, {}),
             held_since={name: lsn.show(at) for name, at in held.followed.get(table, {}).items()},
         )
