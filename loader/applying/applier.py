@@ -11,7 +11,6 @@ from contextlib import closing
 from loader.applying.pace import Pace
 from loader.capture.events import (
     BuildBroke,
-    Building,
     Built,
     Committed,
     Event,
@@ -29,7 +28,7 @@ from waltally.settings import Settings
 
 log = logging.getLogger("loader")
 
-THREADS = ("caught up", "catching up")
+THREADS = _CAUGHT_UP, _CATCHING_UP = "caught up", "catching up"
 _OURS = "`loader run --build`"
 """Begins the remedy of cdc.model_state where applying is all that a model waits for."""
 _AGE_SECONDS = 0.1
@@ -38,7 +37,6 @@ _AGE_SECONDS = 0.1
 
 def apply_once(settings: Settings, notify: Notify = ignore) -> None:
     """Apply what is staged. Raises LoaderError; BuildFailed where a model failed."""
-    notify(Building())
     started = time.monotonic()
     with closing(_connect(settings)) as target:
         before = newest_rejections(target)
@@ -79,8 +77,8 @@ class Applier:
         self._pace = Pace(share)
         self._stop = threading.Event()
         self._is_due = threading.Event()
-        self._caught_up = _Session(settings)
-        self._catching_up = _Session(settings)
+        self._targets: dict[str, Target] = {}
+        """By thread, its session."""
         self._threads = [
             threading.Thread(target=run, name=name, daemon=True)
             for name, run in zip(THREADS, (self._follow, self._help), strict=True)
@@ -109,14 +107,21 @@ class Applier:
         self._stop.set()
         self._is_due.set()
         deadline = time.monotonic() + limits.stop_apply
-        for thread, session in zip(
-            self._threads, (self._caught_up, self._catching_up), strict=True
-        ):
+        for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             while thread.is_alive():
-                session.cancel()
+                target = self._targets.get(thread.name)
+                if target is not None and not target.closed:
+                    target.cancel()
                 thread.join(limits.look_behind)
-            session.close()
+        for target in self._targets.values():
+            target.close()
+
+    def _target(self, thread: str) -> Target:
+        """Return the thread's session: the target may be down at the start, and later."""
+        if thread not in self._targets or self._targets[thread].closed:
+            self._targets[thread] = _connect(self._settings)
+        return self._targets[thread]
 
     def _follow(self) -> None:
         """Bring the models that follow to each batch that is staged."""
@@ -144,7 +149,10 @@ class Applier:
         while not self._stop.is_set():
             try:
                 is_more = self._apply_catching_up()
-                before, self._rejected = self._rejected, newest_rejections(self._catching_up.target)
+                before, self._rejected = (
+                    self._rejected,
+                    newest_rejections(self._target(_CATCHING_UP)),
+                )
                 _say_rejections(before, self._rejected)
                 pause = 0.0 if is_more else limits.look_behind
             except Exception as failure:
@@ -154,15 +162,14 @@ class Applier:
 
     def _apply_caught_up(self) -> tuple[bool, float]:
         """Return whether there is more to apply, and for how many seconds to pause."""
-        self._notify(Building())
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = apply(self._caught_up.target, "front")
+        states = apply(self._target(_CAUGHT_UP), "front")
         busy = time.monotonic() - started
         applied = max((model.applied_lsn or 0 for model in states), default=0)
         ages: dict[str, float] = {}
         if self._applied and applied > self._applied and started >= self._age_due:
-            age = newest_age(self._caught_up.target, self._applied, applied)
+            age = newest_age(self._target(_CAUGHT_UP), self._applied, applied)
             ages = {} if age is None else {model.relation: age for model in states}
             self._age_due = started + _AGE_SECONDS
         self._applied = applied
@@ -179,7 +186,7 @@ class Applier:
 
     def _apply_catching_up(self) -> bool:
         """Return whether there is more to apply at once: not what another session has locked."""
-        states = apply(self._catching_up.target, "behind")
+        states = apply(self._target(_CATCHING_UP), "behind")
         former, self._states = self._states, states
         # What is over a moment later, as between a seed and its build, is not said.
         lasting = {(model.relation, model.state, model.reason) for model in former}
@@ -201,8 +208,6 @@ class Applier:
         return bool(more) and more != [model for model in former if model.is_behind]
 
     def _report(self, failure: Exception) -> None:
-        for session in (self._caught_up, self._catching_up):
-            session.forget_broken()
         error = failure if isinstance(failure, LoaderError) else unexpected(failure)
         if error is not failure:
             log.debug("the call broke", exc_info=failure)
@@ -214,36 +219,6 @@ class Applier:
         message = "%s; trying again in %g s" + "\nTry: %s" * len(remedy)
         log.error(message, error, limits.apply_again, *remedy)
         self._notify(BuildBroke(error))
-
-
-class _Session:
-    """A connection to the target, opened when it is used: the target may be down at the start."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._connection: Target | None = None
-
-    @property
-    def target(self) -> Target:
-        """The session, opened where there is none."""
-        if self._connection is None:
-            self._connection = _connect(self._settings)
-        return self._connection
-
-    def cancel(self) -> None:
-        """Cancel what runs, from another thread."""
-        if self._connection is not None and not self._connection.closed:
-            self._connection.cancel()
-
-    def forget_broken(self) -> None:
-        """Open another connection next time, where this one is gone."""
-        if self._connection is not None and self._connection.closed:
-            self._connection = None
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
 
 
 def _connect(settings: Settings) -> Target:

@@ -34,11 +34,6 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Building:
-    """A build begins."""
-
-
-@dataclass(frozen=True)
 class Built:
     """The models hold what was staged when the build began."""
 
@@ -54,7 +49,7 @@ class BuildBroke:
     error: LoaderError
 
 
-Event = Following | Committed | Failed | Building | Built | BuildBroke
+Event = Following | Committed | Failed | Built | BuildBroke
 Notify = Callable[[Event], None]
 
 

@@ -25,7 +25,6 @@ from loader.findings.tables import (
     tables_fit,
 )
 from loader.findings.target import (
-    dbt_can_name_target,
     encoding_fits,
     functions_are_ours,
     is_set_up,
@@ -52,7 +51,6 @@ TABLES: Rules = (table_names_differ, tables_fit, no_partition_is_declared, leave
 
 TARGET: Rules = (
     encoding_fits,
-    dbt_can_name_target,
     zones_are_known,
     no_other_slot,
     rows_can_be_deleted,

@@ -261,24 +261,6 @@ def columns_readable(info: TableInfo) -> LoaderError | None:
     )
 
 
-def special_numbers_note(info: TableInfo, models: Sequence[Model]) -> str | None:
-    """Say which needed columns can hold NaN, which is null in the log; None where none can."""
-    numeric = {
-        name
-        for model in models
-        for part in model.tables
-        if part.table == info.table
-        for name in model.needed_columns(part)
-        if info.types.get(name) == "numeric"
-    }
-    if not numeric:
-        return None
-    return (
-        f"{', '.join(sorted(numeric))} of {info.table} can hold NaN or an infinity: JSON has "
-        "neither, so both count as null"
-    )
-
-
 def identity_wide(info: TableInfo, needed: Sequence[str]) -> LoaderError | None:
     """An old row must have the columns that the models need to subtract what it added.
 

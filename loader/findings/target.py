@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from loader.source.state import State
@@ -14,7 +13,6 @@ from waltally.errors import (
     NotSetUp,
     SettingError,
 )
-from waltally.tables import quoted
 
 
 def encoding_fits(state: State) -> Iterator[LoaderError]:
@@ -27,17 +25,6 @@ def encoding_fits(state: State) -> Iterator[LoaderError]:
         f"name a target database made with: create database ... encoding '{theirs}' template "
         "template0" + ("" if theirs == "SQL_ASCII" else "; UTF8 holds every encoding's text"),
     )
-
-
-def dbt_can_name_target(state: State) -> Iterator[LoaderError]:
-    """The SQL of dbt itself does not escape a quote in the database's name."""
-    name = state.target_database
-    if "'" in name or '"' in name:
-        plain = re.sub(r"\W", "_", name)
-        yield SettingError(
-            f"The target's database is named {name}, and dbt cannot use a name with a quote",
-            f"alter database {quoted(name)} rename to {quoted(plain)}; -- or name another database",
-        )
 
 
 def zones_are_known(state: State) -> Iterator[LoaderError]:

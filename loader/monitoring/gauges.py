@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
@@ -16,7 +15,6 @@ from loader.capture.poller import Poller
 from loader.monitoring.status import report
 from loader.monitoring.wal_clock import WalClock
 from loader.source.asking import read_server, read_slot_state
-from loader.source.server import Server
 from loader.source.slot import SlotState
 from loader.staging import target_state
 from loader.staging.records import ModelStatus
@@ -89,14 +87,8 @@ _Sample = tuple[Any, ...]
 """A name, a value, and the labels beside the slot."""
 
 
-@dataclass(frozen=True)
-class SourceSample:
-    """The slot and the end of the WAL, and the position of record just before."""
-
-    state: SlotState | None
-    server: Server
-    position: int
-    lag_seconds: float
+_Source = tuple[float, list[_Sample]]
+"""How far the position is behind the source in seconds, and all that the source says."""
 
 
 class GaugeCollector(Collector):
@@ -120,7 +112,7 @@ class GaugeCollector(Collector):
     def lag_seconds(self) -> float | None:
         """Return how far the position is behind the source; None where that does not answer."""
         source = self._source.latest(limits.stale_metrics)
-        return None if source is None else source.lag_seconds
+        return None if source is None else source[0]
 
     def failed_models(self) -> int:
         """Return how many registered models have failed, 0 where the target does not answer."""
@@ -164,7 +156,7 @@ class GaugeCollector(Collector):
         if self._run_state.position.stored:
             yield "waltally_position_bytes", self._run_state.position.stored
         if source is not None:
-            yield from _of_source(source)
+            yield from source[1]
         for model in target.models if target is not None else ():
             yield from _of_model(model)
         findings = self._findings.latest(3 * limits.refresh_findings)
@@ -173,7 +165,7 @@ class GaugeCollector(Collector):
             for kind, number in findings.items():
                 yield "waltally_findings", number, kind
 
-    def _ask_source(self, connection: Connection) -> SourceSample:
+    def _ask_source(self, connection: Connection) -> _Source:
         # The position is read first, so the end of the WAL cannot be before it.
         position = self._run_state.position.stored
         state = read_slot_state(connection, self._settings.slot)
@@ -184,7 +176,8 @@ class GaugeCollector(Collector):
             since = now - target.moved_age
             self._clock.add_earlier(since, target.record.position_lsn)
         self._clock.add(now, server.wal_end)
-        return SourceSample(state, server, position, self._clock.seconds_behind(position, now))
+        seconds = self._clock.seconds_behind(position, now)
+        return seconds, [*_of_source(state, server.wal_end, position, seconds)]
 
     def _count_findings(self, target: Target) -> Counter[str]:
         """Return how many findings there are by the name of their error."""
@@ -210,12 +203,13 @@ def _poller(
     return Poller(f"{name} metrics", connected, ask, seconds or limits.refresh_metrics)
 
 
-def _of_source(source: SourceSample) -> Iterator[_Sample]:
-    state, wal_end = source.state, source.server.wal_end
+def _of_source(
+    state: SlotState | None, wal_end: int, position: int, lag_seconds: float
+) -> Iterator[_Sample]:
     yield "waltally_source_wal_bytes", wal_end
-    if source.position:
-        yield "waltally_lag_bytes", max(0, wal_end - source.position)
-        yield "waltally_lag_seconds", source.lag_seconds
+    if position:
+        yield "waltally_lag_bytes", max(0, wal_end - position)
+        yield "waltally_lag_seconds", lag_seconds
     yield "waltally_slot_exists", state is not None
     if state is None:
         return

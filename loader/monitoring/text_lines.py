@@ -27,28 +27,15 @@ def echo(lines: Iterable[str], err: bool = False, first: str = "", rows: int = 0
     """Print the lines; on a terminal, break those between words that are too long for it.
 
     `err`: to standard error. `first` is the color of the first line, in bold; empty for none.
-    `rows`: what does not fit into so many rows of a terminal is left out; 0 for all.
+    `rows`: of a terminal at most so many are filled; 0 for all.
     """
-    is_terminal = (sys.stderr if err else sys.stdout).isatty()
-    width = shutil.get_terminal_size().columns
-    texts = [broken(line, width) if is_terminal else line for line in map(escaped, lines)]
-    left = fitting(texts, width, rows) if is_terminal and rows else len(texts)
-    for number, text in enumerate(texts[:left]):
-        typer.echo(typer.style(text, first, bold=True) if first and not number else text, err=err)
-    if left < len(texts):
-        typer.echo(f"… {len(texts) - left} more, in a larger terminal", err=err)
-
-
-def fitting(texts: Sequence[str], width: int, rows: int) -> int:
-    """Return how many of the texts fit, with a row for what is left out; the first always does."""
-    from rich.cells import cell_len
-
-    used = 0
+    texts = [*map(escaped, lines)]
+    if (sys.stderr if err else sys.stdout).isatty():
+        width = shutil.get_terminal_size().columns
+        texts = "\n".join(broken(text, width) for text in texts).split("\n")
+        texts = texts[: rows or None]
     for number, text in enumerate(texts):
-        used += sum(max(1, -(-cell_len(line) // width)) for line in text.split("\n"))
-        if number and used + (number < len(texts) - 1) > rows:
-            return number
-    return len(texts)
+        typer.echo(typer.style(text, first, bold=True) if first and not number else text, err=err)
 
 
 def write(lines: Iterable[str], err: bool = False) -> None:

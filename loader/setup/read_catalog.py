@@ -10,7 +10,6 @@ from waltally.tables import Table
 _COLUMNS = """
 select
     a.attname::text,
-    format_type(t.oid, null),
     exists (
         select from pg_index as i
         where i.indrelid = a.attrelid and i.indisprimary and a.attnum = any(i.indkey)
@@ -19,7 +18,6 @@ select
 from pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 inner join pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-inner join pg_type as t on t.oid = a.atttypid
 left join pg_stats as s
     on s.schemaname = n.nspname and s.tablename = c.relname and s.attname = a.attname
     and s.inherited = (c.relkind = 'p')

@@ -10,7 +10,6 @@ from loader.findings import lists
 from loader.findings.lists import findings
 from loader.findings.slot import slot_is_free
 from loader.findings.standbys import primary_note
-from loader.findings.tables import special_numbers_note
 from loader.setup.begin_log import begin_log
 from loader.setup.compile_queries import compile_queries
 from loader.setup.declared import Declared
@@ -163,7 +162,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
                 done.append("made a replication origin, so that the slot skips our own rows")
         with target.transaction():
             registration.write_shapes(target, declared.shapes)
-        notes = [*_to_be_made(declared), *_notes(state, declared, is_new=bool(done))]
+        notes = [*_to_be_made(declared), *_notes(state, is_new=bool(done))]
         return done + notes, unfit
 
 
@@ -179,7 +178,7 @@ def _to_be_made(declared: Declared) -> Iterator[str]:
             yield f"{name} is to be made by `dbt build`: {kind}"
 
 
-def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
+def _notes(state: State, is_new: bool) -> Iterator[str]:
     """Yield notes on what may end the slot later, with the SQL against it."""
     server = state.server
     yield from primary_note(state)
@@ -189,8 +188,5 @@ def _notes(state: State, declared: Declared, is_new: bool) -> Iterator[str]:
             f"the source gives the slot up once nobody has followed it for {server.idle_timeout} "
             f"(idle_replication_slot_timeout). To keep it: {keep}"
         )
-    if is_new:
-        if server.encoding == "SQL_ASCII":
-            yield _SQL_ASCII
-        for info in state.tables:
-            yield from filter(None, [special_numbers_note(info, declared.models)])
+    if is_new and server.encoding == "SQL_ASCII":
+        yield _SQL_ASCII

@@ -27,21 +27,14 @@ from waltally.settings import Settings, jobs_schema
 _MADE = "select jsonb_array_elements(made) from {}.schema_migration"
 # Only what belongs to a role that the caller may act as.
 _INSTALLED = "select kind, name from {}.marked_object where pg_has_role(owner, 'usage')"
-_OF_A_SLOT = (
-    "baseline_rejection",
-    "baseline_group",
-    "baseline",
-    "archived_delete",
-    "computed_change",
-    "installed_model",
-    "batch_reader",
-    "model_watermark",
-    "reader_position",
-    "logged_table",
-    "source_table",
-    "change_log",
-    "slot_position",
-)
+_OF_SLOTS = """
+select c.relname::text
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'slot_name'
+where n.nspname = %s and c.relkind in ('r', 'p') and not c.relispartition
+order by 1
+"""
 
 # Tables that killed jobs left.
 _LEFT_BY_JOBS = """
@@ -110,13 +103,14 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
     target.ask("set local lock_timeout to '30s'")
     deleted = [] if record is None else [_said(record)]
     if not drop_data:
-        _delete(target, ("slot_position",))
+        _delete(target, "slot_position")
         return deleted
     keep_applies_out(target)
     deleted += _models(target)
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
-        _delete(target, _OF_A_SLOT)
+        for (table,) in target.ask(_OF_SLOTS, (target.schema,)):
+            _delete(target, table)
         return [
             *deleted,
             f"deleted what schema {target.schema} held for the slot; it still holds "
@@ -152,10 +146,8 @@ def _models(target: Target) -> list[str]:
     return [f"the models' tables stay, with the rows that they had: {listed}"]
 
 
-def _delete(target: Target, tables: tuple[str, ...]) -> None:
-    for table in tables:
-        delete = "delete from {}.{} where slot_name = %s"
-        target.ask_staging(delete, (target.slot,), table)
+def _delete(target: Target, table: str) -> None:
+    target.ask_staging("delete from {}.{} where slot_name = %s", (target.slot,), table)
 
 
 def _drop_tables(target: Target) -> None:

@@ -70,7 +70,6 @@ def read_target(state: State, target: Target) -> State:
     state = replace(
         state,
         target_encoding=target.info.parameter_status("server_encoding") or "",
-        target_database=target.info.dbname,
         unknown_zones=frozenset(zone for (zone,) in unknown),
     )
     if not migrate.version(target):

@@ -76,7 +76,8 @@ def replaced_finding(
         now = current.get(name, before)
         if events := alterations(before["labels"], now["labels"]):
             return TableReplaced(
-                f"{name} was altered: {', '.join(events.values())}, and the counts are of before",
+                f"{name} was altered: {', '.join(events.values())}; the counts are still of what "
+                "was there before",
                 "see that `loader run` runs, then `spark-submit spark/seed.py`",
             )
     return None

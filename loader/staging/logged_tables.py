@@ -202,7 +202,7 @@ from another one."""
 
 _EVENTS = {
     "oid": "it is another table now",
-    "number": "{column} was dropped and made again",
+    "number": "{column} is another column now",
     "last renaming": "it was renamed, moved to another schema or given another owner",
 }
 

@@ -8,9 +8,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -102,80 +102,69 @@ def run_command(
     log_to_stderr(verbose)
     if with_seeds and once:
         raise SettingError("--once ends, and --seed waits for models", "leave one of them out")
-    metrics = (metrics_address, metrics_port) if metrics_port and not once else None
     follow_slot(
         replace(settings, columns=parse_names(columns, "LOADER_COLUMNS", "--columns")),
-        Run(
-            once,
-            build_share if with_build else None,
-            seeder.seed_command(seed_command) if with_seeds else None,
-            metrics,
-        ),
+        once,
+        build_share if with_build else None,
+        seeder.seed_command(seed_command) if with_seeds else None,
+        (metrics_address, metrics_port) if metrics_port and not once else None,
     )
 
 
-@dataclass(frozen=True)
-class Run:
-    """How to follow a slot."""
+def follow_slot(
+    settings: Settings,
+    once: bool = False,
+    build_share: float | None = None,
+    seed_command: list[str] | None = None,
+    metrics_at: tuple[str, int] | None = None,
+) -> None:
+    """Follow the slot until a signal stops it, or with `once` up to what is committed now.
 
-    once: bool = False
-    """Whether to end at what is committed now."""
-    build_share: float | None = None
-    """The share of a core that applying may take; None: nothing is applied."""
-    seed_command: list[str] | None = None
-    """What starts the seeds that models wait for; None: nothing does."""
-    metrics: tuple[str, int] | None = None
-    """Address and port to serve metrics on."""
-
-
-def follow_slot(settings: Settings, run: Run) -> None:
-    """Follow the slot until a signal stops it. Main thread only. Raises LoaderError."""
+    `build_share`: the share of a core that applying may take; None: nothing is applied.
+    `seed_command` starts the seeds that models wait for; None: nothing does. `metrics_at` is
+    the address and the port to serve metrics on. Main thread only. Raises LoaderError.
+    """
     from loader.applying import applier, seeder
-    from loader.capture.events import Failed, RunState, ignore
+    from loader.capture.events import Failed, RunState
     from loader.capture.follow import follow
     from loader.monitoring.progress import Progress
 
     run_state = RunState()
     progress = Progress(run_state)
-    with stop_event(signal.SIGTERM, signal.SIGINT, then=progress.stop) as stop:
-        threads = [SIGNAL_THREAD, *(applier.THREADS if run.build_share else ())]
-        seeding: AbstractContextManager[None] = nullcontext()
-        if run.seed_command is not None:
-            seeding = seeder.Seeder(settings, run.seed_command)
-            threads.append(seeder.THREAD)
-        observers: list[Notify] = [progress]
+    observers: list[Notify] = [progress]
 
-        def notify(event: Event) -> None:
-            for observer in observers:
-                observer(event)
+    def notify(event: Event) -> None:
+        for observer in observers:
+            observer(event)
 
-        serving: AbstractContextManager[Notify] = nullcontext(ignore)
-        if run.metrics:
+    with ExitStack() as opened:
+        stop = opened.enter_context(stop_event(signal.SIGTERM, signal.SIGINT))
+        threads = [SIGNAL_THREAD, *(applier.THREADS if build_share else ())]
+        threads += [seeder.THREAD] if seed_command else []
+        if metrics_at:
             # Only here: a loader without metrics starts faster without the client's modules.
             from loader.monitoring import metrics
 
-            serving = metrics.served(settings, run_state, stop, threads, *run.metrics)
-        with serving as serve, progress, seeding:
-            observers.append(serve)
-            try:
-                if run.build_share and not run.once:
-                    background = applier.Applier(settings, run_state, notify, run.build_share)
-                    observers.append(background.notice)
-                    background.start()
-                    try:
-                        follow(settings, stop, run_state, run.once, notify)
-                    finally:
-                        # Also where following failed: from here on these threads may end.
-                        stop.set()
-                        background.close()
-                else:
-                    follow(settings, stop, run_state, run.once, notify)
-                    if run.build_share:
-                        log.info("applying what is staged")
-                        applier.apply_once(settings, notify)
-            except LoaderError as error:
-                notify(Failed(error, retried=False))
-                raise
+            serving = metrics.served(settings, run_state, stop, threads, *metrics_at)
+            observers.append(opened.enter_context(serving))
+        opened.enter_context(progress)
+        if seed_command:
+            opened.enter_context(seeder.Seeder(settings, seed_command))
+        if build_share and not once:
+            background = applier.Applier(settings, run_state, notify, build_share)
+            observers.append(background.notice)
+            background.start()
+            opened.callback(background.close)
+            # Also where following failed: from here on these threads may end.
+            opened.callback(stop.set)
+        try:
+            follow(settings, stop, run_state, once, notify)
+            if build_share and once:
+                log.info("applying what is staged")
+                applier.apply_once(settings, notify)
+        except LoaderError as error:
+            notify(Failed(error, retried=False))
+            raise
 
 
 def log_to_stderr(verbose: bool = False) -> None:
@@ -192,12 +181,9 @@ SIGNAL_THREAD = "stop signals"
 
 
 @contextmanager
-def stop_event(
-    *numbers: signal.Signals, then: Callable[[], None] = lambda: None
-) -> Iterator[threading.Event]:
+def stop_event(*numbers: signal.Signals) -> Iterator[threading.Event]:
     """Yield an event that is set once the process gets one of the signals. Main thread only.
 
-    `then` is called at each signal, in a thread: the process may take a while to stop.
     A handler must not set it: it runs in the main thread, perhaps in the middle of `Event.wait`,
     which holds the lock that `Event.set` waits for, and the process would never stop. So the
     interpreter writes each signal's number into a socket, and a thread sets the event.
@@ -215,9 +201,9 @@ def stop_event(
         while received := reader.recv(1):
             if received[0] in numbers:
                 stop.set()
+                log.info("stopping")
                 if overdue.ident is None:
                     overdue.start()
-                then()
 
     thread = threading.Thread(target=wait, name=SIGNAL_THREAD, daemon=True)
     with reader, writer:

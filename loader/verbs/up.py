@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from loader.verbs.run import BUILD_SHARE, Run, follow_slot, log_to_stderr
+from loader.verbs.run import BUILD_SHARE, follow_slot, log_to_stderr
 from loader.verbs.setup import needed_of_project
 from waltally.errors import LoaderError
 from waltally.options import with_settings
@@ -48,9 +48,9 @@ def up_command(
     log_to_stderr()
     project = find_project(os.environ)
     own_command = os.environ.get("LOADER_SEED_COMMAND", "")
-    run = Run(build_share=BUILD_SHARE, seed_command=seed_command(own_command))
+    seeds = seed_command(own_command)
     repairs.set_up(settings, needed_of_project(settings), agrees, with_tables=False)
     dbt_build.build(project, settings)
     repairs.set_up(settings, Declared("", ()), agrees)
     with Live(settings, dbt_build.readers(project)):
-        follow_slot(settings, run)
+        follow_slot(settings, build_share=BUILD_SHARE, seed_command=seeds)

@@ -42,6 +42,9 @@ AWAY = {
 """By the name that it has for a while."""
 
 
+BEFORE = "the counts are still of what was there before\nTry: see that `loader run` runs"
+
+
 def problems(pipeline: Pipeline) -> list[str]:
     # The tables were empty at setup: there is nothing to seed, and some tests need no model.
     usual = re.compile("has no baseline|has not installed")
@@ -73,7 +76,7 @@ def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_cou
         pipeline.catch_up()
         assert problems(pipeline) == []
         pipeline.source.execute(ddl)
-        report(pipeline, caplog, "still in the counts\nTry: see that `loader run` runs")
+        report(pipeline, caplog, BEFORE)
         pipeline.seed()
         pipeline.must_be_exact()
         pipeline.source.execute("drop table if exists former cascade")
@@ -81,7 +84,7 @@ def test_a_replaced_table_or_column_is_reported_by_every_command_until_it_is_cou
         pipeline.source.insert(3)
         pipeline.must_be_exact()
         pipeline.source.execute(ddl.format(f"update {away} set notification_status = 'lost';"))
-        report(pipeline, caplog, "under another name are not in the counts")
+        report(pipeline, caplog, BEFORE)
         pipeline.seed()
         pipeline.must_be_exact()
     assert problems(pipeline) == []

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from testkit.commands import RunningLoader, profiles, run_dbt, short_pauses, wait_until
-from testkit.databases import Database, paste
+from testkit.databases import Database
 from testkit.pipeline import Pipeline
 from testkit.project import host_project
-from testkit.servers import administer
-from waltally.tables import quoted
 
 NOTES = """
 {{ config(materialized='waltally') }}
@@ -133,18 +131,6 @@ def test_what_dbt_does_not_take_of_libpq_is_refused_and_not_another_server(
     said = source.must("setup", "--check", **host)
     assert "ft_notes is to be" in said, "several hosts and one port"
     source.dbt("run", **host)
-
-
-def test_a_target_that_dbt_cannot_name_is_refused(source: Database, host: dict[str, str]) -> None:
-    name = """ware'"house"""
-    administer(source.cluster, f"create database {quoted(name)}")
-    try:
-        place = source.cluster.dsn(name)
-        said = source.refused_with(2, f"is named {name}", "setup", **host, LOADER_TARGET_DSN=place)
-        paste(source.cluster, "postgres", said.split("Try: ")[1])
-    finally:
-        for each in (quoted(name), "ware__house"):
-            administer(source.cluster, f"drop database if exists {each}")
 
 
 MISSING = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"

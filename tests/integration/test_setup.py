@@ -162,7 +162,7 @@ def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_with
     pipeline.must("setup", "--check")  # nobody publishes it
 
 
-def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Database) -> None:
+def test_the_log_has_null_for_nan(source: Database) -> None:
     source.execute(
         "create table amounts (id int primary key, amount numeric, price numeric(8, 2),"
         " rate double precision, whole bigint); alter table amounts replica identity full"
@@ -172,8 +172,7 @@ def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Databas
         ft_amounts=counting("public.amounts", **sums),
         amount_rows=Query("select id, rate from {public.amounts}"),
     )
-    said = source.must("setup")
-    assert "amount, price of public.amounts can hold NaN or an infinity" in said
+    source.must("setup")
     assert source.must("setup") == "Everything is set up already.\n"
     source.execute(
         "insert into amounts values (1, 'NaN', 'NaN', 'Infinity', 1), (2, '-Infinity', 5, 2.5, 1)"
@@ -182,7 +181,6 @@ def test_setup_notes_sums_that_may_meet_nan_and_the_log_has_null(source: Databas
     values = "array(select c ->> 'value' from json_array_elements(payload::json -> 'columns') as c)"
     stored = source.execute(f"select {values} from cdc.change_log order by ordinal")
     assert stored == [(["1", None, None, None, "1"],), (["2", None, "5.00", "2.5", "1"],)]
-    assert "can hold NaN" not in source.loader("status").stdout
 
 
 def test_setup_replaces_them_and_until_then_nothing_works(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import yaml
 
@@ -17,17 +15,16 @@ ORDERS = Table("Shop", "Web Orders")
 
 def test_what_a_change_costs_is_said_by_the_statistics() -> None:
     columns = [
-        Column("id", "uuid", True, 16),
-        Column("status", "text", False, 6),
-        Column("body", "text", False, 2000),
+        Column("id", True, 16),
+        Column("status", False, 6),
+        Column("body", False, 2000),
     ]
     said, wide = cost_lines(ORDERS, {"status"}, columns)
-    assert re.findall(r"([\d.]+) kB", said) == ["2.0", "2.3", "4.4"], said
-    assert wide.startswith("Most of it is body,")
+    assert "adds about 2.0 kB of WAL" in said
+    assert wide.startswith("Most of a row is body,")
     assert "--columns id" in wide
     assert (
-        "analyze Shop.Web Orders first"
-        in cost_lines(ORDERS, (), [Column("body", "text", False, None)])[0]
+        "analyze Shop.Web Orders first" in cost_lines(ORDERS, (), [Column("body", False, None)])[0]
     )
 
 
