@@ -83,15 +83,23 @@ def _settings(
 _FOUR = tuple(inspect.signature(_settings, eval_str=True).parameters.values())
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `settings` the four options above in its place."""
-    own = inspect.signature(command, eval_str=True)
+Verb = Callable[..., None]
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        four = {option.name: given.pop(option.name) for option in _FOUR}
-        command(settings=_settings(**four), **given)
 
-    shown = [(_FOUR if name == "settings" else (one,)) for name, one in own.parameters.items()]
-    run.__signature__ = own.replace(parameters=[*chain(*shown)])  # type: ignore[attr-defined]
-    return run
+def with_settings(*names: str) -> Callable[[Verb], Verb]:
+    """Give a command that takes `settings` these options in its place; all four by default."""
+    options = [option for option in _FOUR if not names or option.name in names]
+
+    def decorate(command: Verb) -> Verb:
+        own = inspect.signature(command, eval_str=True)
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            settings = _settings(**{option.name: given.pop(option.name) for option in options})
+            command(settings=settings, **given)
+
+        shown = [(options if name == "settings" else [one]) for name, one in own.parameters.items()]
+        run.__signature__ = own.replace(parameters=[*chain(*shown)])  # type: ignore[attr-defined]
+        return run
+
+    return decorate

@@ -30,7 +30,6 @@ from loader.findings.target import (
     is_set_up,
     no_other_slot,
     rows_can_be_deleted,
-    zones_are_known,
 )
 from loader.source.state import State
 from waltally.errors import LoaderError
@@ -51,7 +50,6 @@ TABLES: Rules = (table_names_differ, tables_fit, no_partition_is_declared, leave
 
 TARGET: Rules = (
     encoding_fits,
-    zones_are_known,
     no_other_slot,
     rows_can_be_deleted,
 )

@@ -27,22 +27,6 @@ def encoding_fits(state: State) -> Iterator[LoaderError]:
     )
 
 
-def zones_are_known(state: State) -> Iterator[LoaderError]:
-    """The target, where the days are computed, has to know each time zone by name.
-
-    It would take any other text too, such as UTC+3, and other programs read that the other way.
-    """
-    models: dict[str, str] = {}
-    for model in state.models:
-        if (zone := model.declaration["timezone"]) in state.unknown_zones:
-            models.setdefault(zone, model.name)
-    for zone, name in models.items():
-        yield SettingError(
-            f"{name} takes days in the time zone {zone!r}, which the target does not know",
-            "write a name of: select name from pg_timezone_names; such as Europe/London or UTC",
-        )
-
-
 def no_other_slot(state: State) -> Iterator[LoaderError]:
     """Two slots may feed a model only where it tells their rows apart."""
     for name, other in state.other_slots.items():

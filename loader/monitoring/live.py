@@ -10,10 +10,10 @@ from contextlib import closing
 from loader.monitoring import text_lines
 from waltally.database import Target, connect_target
 from waltally.errors import LoaderError
+from waltally.freshness import say
 from waltally.limits import limits
 from waltally.settings import Settings
 from waltally.tables import Table
-from waltally.units import duration
 
 log = logging.getLogger("loader")
 
@@ -57,10 +57,9 @@ class Live:
 
     def _lines(self, target: Target) -> list[str]:
         ((age,),) = target.ask_staging(_AGE, (target.slot,))
-        behind = "not applied yet" if age is None else f"{duration(max(age, 0))} behind"
         lines = []
         for table in self._tables:
             ((rows,),) = target.ask(_ROWS, (_MANY + 1,), table.schema, table.name)
             counted = f"{rows:,} rows" if rows <= _MANY else f"more than {_MANY:,} rows"
-            lines.append(f"live: {table}, {behind}, {counted}; select * from {table.quoted}")
+            lines.append(f"live: {table}, {say(age)}, {counted}; select * from {table.quoted}")
         return lines

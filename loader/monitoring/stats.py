@@ -19,16 +19,21 @@ from waltally.models import Measure, Model
 from waltally.tables import Table, format_names, literal, parse_names, quoted
 
 _MODELS = """
-select distinct on (declared_name) declared_name, relation_schema, relation_name, declaration
-from {}.registered_model order by declared_name, installed_at desc
-"""
-_DEPENDENTS = """
+(
+    select distinct on (declared_name)
+        declared_name as name, relation_schema, relation_name, declaration
+    from {0}.registered_model
+    order by declared_name, installed_at desc
+)
+union all
 select
     name,
     split_part(model_name, '.', 1),
     substr(model_name, strpos(model_name, '.') + 1),
     declaration
-from {}.downstream_model where declaration ->> 'kind' <> 'changes' order by name
+from {0}.downstream_model
+where declaration ->> 'kind' <> 'changes'
+order by name
 """
 _STATES = """
 select
@@ -73,12 +78,10 @@ def stats_lines(target: str, schema: str, name: str, where: Sequence[str], by: s
 
 def _read_models(target: Connection, schema: str) -> list[Model]:
     """Return the registered models of all slots. Raises NotSetUp where there is none."""
-    models: list[Model] = []
+    rows: list[Any] = []
     with suppress(NotSetUp):
-        models += [Model(n, Table(*at), made) for n, *at, made in target.ask(_MODELS, None, schema)]
-    with suppress(NotSetUp, MissingRight):
-        rows = target.ask(_DEPENDENTS, None, schema)
-        models += [Model(name, Table(*at), made) for name, *at, made in rows]
+        rows = target.ask(_MODELS, None, schema)
+    models = [Model(name, Table(*at), declaration) for name, *at, declaration in rows]
     if not models:
         raise NotSetUp(
             f"No model is registered in schema {schema} of the target", "run `loader setup`"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from loader import shipped_files
@@ -128,36 +127,13 @@ def project_name(folder: Path) -> str:
     return name
 
 
-def missing_tools(commands: Path) -> list[str]:
-    """Return what installs the tools that the environment lacks; `commands` is its bin folder.
-
-    pip's spark-submit would do, but prints a hundred lines and takes longer.
-    """
-    files = shipped_files.FOLDER
-    steps = []
-    modules = {"dbt": "dbt.cli", "spark": "pyspark"}
-    if missing := [extra for extra, module in modules.items() if not _is_installed(module)]:
-        steps.append(shipped_files.pip_install(f"waltally[{','.join(missing)}]"))
-    shipped, installed = files / "ops" / "spark-submit", commands / "spark-submit"
-    if not installed.exists() or installed.read_bytes() != shipped.read_bytes():
-        steps.append(shlex.join(["install", "-m", "755", str(shipped), f"{commands}/"]))
-    return steps
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of its package
-        return False
-
-
-def next_steps(folder: Path, models: Sequence[str], is_new: bool, missing: list[str]) -> list[str]:
+def next_steps(folder: Path, models: Sequence[str], is_new: bool) -> list[str]:
     """Return the commands from the project to live models; a project that was there has others.
 
-    `models` are those that need a seed, the one to look at last.
+    `models` are those that need a seed.
     """
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shlex.quote(str(folder))}"]
     if not is_new:
         named = "".join(f" --model {model}" for model in models)
         return [*steps, "dbt build", f"spark-submit spark/seed.py{named}"]
-    return [*missing, *steps, "loader up"]
+    return [*steps, "loader up"]

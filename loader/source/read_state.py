@@ -61,17 +61,8 @@ def read_stream(
 
 def read_target(state: State, target: Target) -> State:
     """Return the state with what the target says of the models. Raises LoaderError."""
-    zones = [model.declaration["timezone"] for model in state.models]
-    unknown = target.ask(
-        "select zone from unnest(%s::text[]) as zone "
-        "where zone <> all (select name from pg_timezone_names)",
-        (zones,),
-    )
-    state = replace(
-        state,
-        target_encoding=target.info.parameter_status("server_encoding") or "",
-        unknown_zones=frozenset(zone for (zone,) in unknown),
-    )
+    encoding = target.info.parameter_status("server_encoding") or ""
+    state = replace(state, target_encoding=encoding)
     if not migrate.version(target):
         return state
     others = {model.name: registration.other_slot(target, model) for model in state.models}

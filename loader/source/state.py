@@ -47,8 +47,6 @@ class State:
     identities: TableIdentities
     """By table, what distinguishes it from another table of the same name."""
     target_encoding: str = "UTF8"
-    unknown_zones: frozenset[str] = frozenset()
-    """Time zones of the models that the target does not know."""
     other_slots: Mapping[str, str] = field(default_factory=dict)
     """By model, another slot that feeds it."""
     without_identity: tuple[Table, ...] = ()

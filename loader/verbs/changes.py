@@ -8,15 +8,14 @@ from typing import Annotated
 
 import typer
 
-from waltally.options import Schema, Slot, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 
+@with_settings("target", "slot", "schema")
 def changes_command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
-    target: Target = "",
-    slot: Slot = DEFAULT_SLOT,
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     after: Annotated[
         int,
         typer.Option(
@@ -38,7 +37,6 @@ def changes_command(
     from loader.verbs.run import stop_event
     from waltally.database import connect_target
 
-    settings = Settings.of("", target, slot, schema)
     with (
         stop_event(signal.SIGTERM, signal.SIGINT) as stop,
         closing(connect_target(settings)) as session,

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from loader.monitoring import text_lines
-from waltally.options import Schema, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 
+@with_settings("target", "schema")
 def forget_command(
     name: Annotated[str, typer.Argument(help="The model, or schema.table of one copy of it.")],
-    target: Target = "",
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
 ) -> None:
     """Forget a model that dbt has installed; its table stays as it is.
 
@@ -26,7 +26,6 @@ def forget_command(
     from waltally.database import connect_target
     from waltally.errors import SettingError
 
-    settings = Settings.of("", target, DEFAULT_SLOT, schema)
     with closing(connect_target(settings)) as session, session.transaction():
         ((relations,),) = session.ask_staging("select {}.forget_model(%s)", (name,))
     if not relations:

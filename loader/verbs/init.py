@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loader.proposing.questions import Options
 
 
-@with_settings
+@with_settings()
 def init_command(
     folder: Annotated[
         Path,
@@ -130,7 +130,7 @@ def _init_query(folder: Path, paths: list[str], settings: Settings, options: Opt
     from loader.proposing.plan import free
     from loader.proposing.propose import propose
     from loader.proposing.stopping import stopped_by_signals
-    from loader.setup.project import write_project
+    from loader.setup.project import next_steps, write_project
     from waltally.units import plural
 
     texts: dict[str, str] = {}
@@ -142,13 +142,7 @@ def _init_query(folder: Path, paths: list[str], settings: Settings, options: Opt
     is_new = write_project(folder, made.files, made.tables, {*options.written} & {*made.models})
     wrote = f"Wrote {plural(len(made.models), 'model')} in {folder / 'models'}, read by:"
     text_lines.echo([*made.lines, wrote, *(f"  {folder / path}" for path in made.readers)])
-    _write_steps(folder, made.models if is_new else made.seeded, is_new)
-
-
-def _write_steps(folder: Path, models: list[str], is_new: bool) -> None:
-    from loader.setup.project import missing_tools, next_steps
-
-    steps = next_steps(folder, models, is_new, missing_tools(Path(sys.executable).parent))
+    steps = next_steps(folder, made.seeded, is_new)
     text_lines.write(["", "Next:", *(f"  {step}" for step in steps)])
 
 

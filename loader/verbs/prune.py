@@ -11,18 +11,17 @@ from loader.monitoring import text_lines
 from loader.monitoring.text_lines import shown
 from waltally import lsn
 from waltally.errors import Interrupted
-from waltally.options import Schema, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, Settings
+from waltally.options import with_settings
+from waltally.settings import Settings
 from waltally.units import duration, parse_age, plural, size
 
 if TYPE_CHECKING:
     from loader.staging.prune import Outcome
 
 
+@with_settings("source", "target", "schema")
 def prune_command(
-    source: Source = "",
-    target: Target = "",
-    schema: Schema = DEFAULT_SCHEMA,
+    settings: Settings,
     keep: Annotated[
         str, typer.Option(help="Keep what is younger: a number with s, m, h, d or w.")
     ] = "7d",
@@ -42,7 +41,6 @@ def prune_command(
     """
     from loader.staging.prune import prune
 
-    settings = Settings.of(source, target, DEFAULT_SLOT, schema)
     with shown("looking at the change log" if dry_run else "pruning the change log"):
         outcomes = prune(settings, parse_age(keep), timeout, dry_run)
     text_lines.write(report(outcomes))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from loader.capture.events import Event, Notify
 
 
-@with_settings
+@with_settings()
 def run_command(
     settings: Settings,
     once: Annotated[

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from loader.setup.declared import Declared
 
 
-@with_settings
+@with_settings()
 def setup_command(
     settings: Settings,
     manifest: Annotated[

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from waltally.options import Schema, Source, Target
-from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT, check_names, complete_conninfo
+from waltally.options import with_settings
+from waltally.settings import Settings
 
 
+@with_settings("source", "target", "schema")
 def stats_command(
+    settings: Settings,
     model: Annotated[
         str,
         typer.Argument(
@@ -26,9 +28,6 @@ def stats_command(
     by: Annotated[
         str, typer.Option(metavar="DIMENSION,...", help="Print a line for each value of these.")
     ] = "",
-    source: Source = "",
-    target: Target = "",
-    schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Show the totals of a model's measures, or those of each value of some dimensions.
 
@@ -36,6 +35,4 @@ def stats_command(
     """
     from loader.monitoring import stats, text_lines
 
-    check_names(DEFAULT_SLOT, schema)
-    dsn = complete_conninfo(target or source, "LOADER_TARGET_DSN")
-    text_lines.echo(stats.stats_lines(dsn, schema, model, where or [], by))
+    text_lines.echo(stats.stats_lines(settings.target, settings.schema, model, where or [], by))

@@ -15,7 +15,7 @@ from waltally.settings import Settings
 _LIMITS = Thresholds()
 
 
-@with_settings
+@with_settings()
 def status_command(
     settings: Settings,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,

@@ -12,7 +12,7 @@ from waltally.options import with_settings
 from waltally.settings import Settings
 
 
-@with_settings
+@with_settings()
 def teardown_command(
     settings: Settings,
     drop_data: Annotated[

@@ -16,7 +16,7 @@ from waltally.options import with_settings
 from waltally.settings import Settings
 
 
-@with_settings
+@with_settings()
 def up_command(
     settings: Settings,
     fix: Annotated[

@@ -11,7 +11,7 @@ from waltally.options import parse_lsn, with_settings
 from waltally.settings import Settings
 
 
-@with_settings
+@with_settings()
 def wait_command(
     settings: Settings,
     position: Annotated[
