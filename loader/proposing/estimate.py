@@ -21,6 +21,7 @@ avg(4 + ceil(pg_column_size(row({columns})) / 8.0) * 8 + 8 * {hidden}) / 0.8
 _OFTEN = 5
 """Of a group that is in more sampled blocks nearly every one like it is in the sample."""
 _UNFOLDS = re.compile(r"unnest|_elements|_each|_keys|_to_table|_matches|generate_")
+"""Functions that give several rows."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,9 @@ def sizes_of(plan: Plan) -> dict[str, Size]:
         # What is joined may multiply the rows of copies.
         known = [sizes[n].rows for n in inputs if len(inputs) == 1 or not plan.models[n].copied]
         rows = min(own.rows, max(known, default=own.rows))
-        if (tables := plan.tables(model.text)) and not _UNFOLDS.search(model.text):
+        calls = tree.find(tree.parse(model.text)[0], pb.FuncCall)
+        unfolds = any(_UNFOLDS.search(tree.called(call)) for call in calls)
+        if (tables := plan.tables(model.text)) and not unfolds:
             # One row of a table is in one group; what is estimated may be more.
             rows = min(rows, sum(one.rows for one in tables))
         sizes[mark] = replace(own, rows=rows)
@@ -116,16 +119,9 @@ def _count_rows(query: pb.SelectStmt, mark: str, marks: dict[str, str]) -> None:
     if of:
         marks[mark] = mark
     block, blocks = f"{of}.waltally_block" if of else "null::float8", "1"
-    parts = [*inner.distinct_clause]
-    if is_filtered:
-        parts = next(
-            (
-                one.partition_clause
-                for one in tree.find(inner, pb.WindowDef)
-                if one.partition_clause
-            ),
-            [],
-        )
+    windows = tree.find(inner, pb.WindowDef) if is_filtered else []
+    groups = [inner.distinct_clause, *(one.partition_clause for one in windows)]
+    parts = next(filter(None, groups), None)
     if of and parts:
         by = f"partition by {', '.join(map(tree.sql, parts))} order by {block}"
         blocks = f"dense_rank() over ({by}) + dense_rank() over ({by} desc) - 1"

@@ -24,8 +24,6 @@ _JOINS = {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
 _INSIDE = {*_JOINS, "OUTER", "DISTINCT", "WITHIN", "ROWS"}
 """Words after which a clause or a join does not begin."""
 
-_CONFIG = re.compile(r"\A(\{\{ config\(.*?\) \}\})\n\n(.*)\Z", re.S)
-
 
 def model_files(plan: Plan, models: list[Model]) -> dict[str, str]:
     """Return the models' files by path."""
@@ -40,16 +38,19 @@ def model_files(plan: Plan, models: list[Model]) -> dict[str, str]:
 
 def model_text(plan: Plan, model: Model) -> str:
     """Return a model's file."""
+    return f"{_config(model)}\n\n{_text(plan, tree.parse(model.text)[0])}\n"
+
+
+def _config(model: Model) -> str:
     options = "".join(f", {name}={value!r}" for name, value in model.compiled.options.items())
-    config = f"{{{{ config(materialized='waltally'{options}) }}}}"
-    return f"{config}\n\n{_text(plan, tree.parse(model.text)[0])}\n"
+    return f"{{{{ config(materialized='waltally'{options}) }}}}"
 
 
-def view_files(plan: Plan, name: str, select: pb.SelectStmt, original: str) -> dict[str, str]:
+def view_files(plan: Plan, name: str, select: pb.SelectStmt) -> dict[str, str]:
     """Return the file that reads the models: a view, or with parameters a query to send."""
     text = _text(plan, select)
-    sent = {int(number) for number in re.findall(r"\$(\d+)", original)}
-    if any(given.written for number, given in plan.parameters.items() if number in sent):
+    sent = (plan.parameters[ref.number] for ref in tree.find(select, pb.ParamRef))
+    if any(given.written for given in sent):
         head = (
             "{# The application's query over the models. `dbt compile` writes the tables' names. #}"
         )
@@ -81,7 +82,7 @@ def _text(plan: Plan, select: pb.SelectStmt) -> str:
 
 def _meaning(model: Model, name: str) -> str:
     own = model.meanings.get(name, name)
-    if model.copied or own.split(".")[-1] == name:
+    if model.copied or tree.column_name(tree.expression(own)) == name:
         return "As the rows have it."
     return f"`{own}`"
 
@@ -95,16 +96,18 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
     kept: set[str] = set()
     for model in plan.models.values():
         for name, text in written.items():
-            if model.copied:
-                _widen(plan, model, text)
+            columns = _copied_columns(plan, model, text)
+            if columns:
+                both, table = {*columns, *model.columns}, plan.sources[model.copied]
+                model.columns = tuple(column for column in table.columns if column in both)
             if model_text(plan, model) == text:
                 kept.add(name)
-            elif not (model.copied and _columns(plan, model, text)):
-                continue
-            else:
+            elif columns:
                 plan.notes.append(
                     f"{name} is written anew, with more columns: the next `dbt build` fills it"
                 )
+            else:
+                continue
             for other in plan.models.values():
                 kind = re.sub(rf"\b{model.name}\b", name, other.compiled.kind)
                 other.compiled = replace(other.compiled, kind=kind)
@@ -113,30 +116,19 @@ def share(plan: Plan, written: dict[str, str]) -> set[str]:
     return kept
 
 
-def _widen(plan: Plan, model: Model, text: str) -> None:
-    table = plan.sources.get(model.copied)
-    if table and (columns := _columns(plan, model, text)):
-        both = {*columns, *model.columns}
-        model.columns = tuple(name for name in table.columns if name in both)
-
-
-def _columns(plan: Plan, model: Model, text: str) -> list[str]:
+def _copied_columns(plan: Plan, model: Model, text: str) -> tuple[str, ...]:
     """Return the columns of a file that copies the same rows as a model; empty of another one."""
-    table = plan.sources.get(model.copied)
-    parts, own = _CONFIG.match(text), _CONFIG.match(model_text(plan, model))
-    if not table or not parts or not own or parts[1] != own[1]:
-        return []
-    body = parts[2].replace(f"{{{{ {source_call(table.table)} }}}}", model.copied)
+    config, _, body = text.partition("\n\n")
+    if not model.copied or config != _config(model):
+        return ()
+    source = f"{{{{ {source_call(plan.sources[model.copied].table)} }}}}"
     try:
-        (select,) = tree.parse(body)
+        (select,) = tree.parse(body.replace(source, model.copied))
     except SettingError:
-        return []
-    mine = tree.parse(model.text)[0]
-    columns = [tree.names(one.res_target.val.column_ref) for one in select.target_list]
-    for query in (select, mine):
-        del query.target_list[:]
-    is_same = tree.statement(select) == tree.statement(mine)
-    return [names[0] for names in columns if names] if is_same else []
+        return ()
+    columns = tuple(tree.column_name(one.res_target.val) for one in select.target_list)
+    is_same = tree.statement(select) == tree.spelled(replace(model, columns=columns).text)
+    return columns if is_same else ()
 
 
 @dataclass

@@ -44,13 +44,13 @@ def compared(keep: Kept, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     return None
 
 
-def bounds(keep: Kept) -> dict[str, list[str]]:
+def bounds(keep: Kept) -> dict[str, list[pb.Node]]:
     """Return by time what the query compares it with when somebody reads."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[pb.Node]] = {}
     for one in tree.own(keep.select, pb.Node):
         for node in tree.conjuncts(one):
             if bound := compared(keep, node):
-                found.setdefault(tree.sql(bound[0]), []).append(tree.sql(bound[2]))
+                found.setdefault(tree.sql(bound[0]), []).append(bound[2])
     return found
 
 
@@ -79,10 +79,7 @@ def _grain(keep: Kept, text: str) -> str:
     """Return the largest grain at whose beginnings all bounds of a time are; empty for none."""
     plan = keep.plan
     type_ = keep.type_of(text)
-    bounds = [
-        plan.plain(tree.sql(_at_moment(tree.expression(bound))))
-        for bound in keep.bounds.get(text, [])
-    ]
+    bounds = [plan.plain(tree.sql(_at_moment(bound))) for bound in keep.bounds.get(text, [])]
     # An hour begins at the same moments everywhere, but for a few zones' halves of hours.
     largest = _needs_no_zone(keep, text)
     groups = {tree.sql(node) for node in keep.select.group_clause}
@@ -96,7 +93,7 @@ def _grain(keep: Kept, text: str) -> str:
             note = f"{text} is kept by the {grain}, since its bounds begin one"
             if note not in plan.notes and text not in keep.grains:
                 plan.notes.append(note)
-            if any("$" in bound for bound in keep.bounds[text]):
+            if any(tree.find(bound, pb.ParamRef) for bound in keep.bounds[text]):
                 plan.ranges[text] = grain
             return grain
     return ""
@@ -161,13 +158,9 @@ def _needs_no_zone(keep: Kept, text: str) -> bool:
     if plan.catalog.zone or plan.grain == "day" or keep.type_of(text) != "timestamp with time zone":
         return False
     for bound in keep.bounds.get(text, []):
-        node = tree.expression(bound)
-        while node.HasField("type_cast"):
-            node = node.type_cast.arg
-        if not node.HasField("param_ref"):
-            return False
-        given = plan.parameters[node.param_ref.number]
-        if not given.written and not _OFFSET.search(given.value or ""):
+        value = tree.without_casts(bound)
+        given = plan.parameters.get(value.param_ref.number)
+        if not given or not (given.written or _OFFSET.search(given.value or "")):
             return False
     return True
 

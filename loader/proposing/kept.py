@@ -50,7 +50,7 @@ class Kept:
         """By expression, the grain that it is: at first columns of models below."""
         self.rows = self.inputs
         """The entries, and which of their rows."""
-        self.bounds: dict[str, list[str]] = {}
+        self.bounds: dict[str, list[pb.Node]] = {}
         """By time, what it is compared with when somebody reads."""
         self.keys: dict[str, str] = {}
         """By expression, the key that has it."""

@@ -14,7 +14,7 @@ from loader.proposing.plan import Plan
 from loader.proposing.prove import PERCENT, Proof
 from loader.proposing.scope import is_clock
 from loader.proposing.stopping import is_stopped
-from loader.proposing.trial import held, made, query_seconds, try_view
+from loader.proposing.trial import made, query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.database import Target
@@ -115,14 +115,12 @@ def measured(plan: Plan, target: Target) -> Iterator[dict[str, Size]]:
     if max(one.rows for one in plan.sources.values()) <= WHOLE_ROWS:
         with ExitStack() as stack:
             try:
-                stack.enter_context(made(plan, target, True))
-                sizes = {mark: held(target, mark) for mark in plan.models}
+                sizes = stack.enter_context(made(plan, target, True))
             except Interrupted:
+                # It takes too long.
                 if is_stopped():
                     raise
-                # It takes too long.
-                sizes = {}
-            if sizes:
+            else:
                 yield sizes
                 return
     sizes = sizes_of(plan)

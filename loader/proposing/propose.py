@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from postgast import pg_query_pb2 as pb
 
 from loader.monitoring import text_lines
-from loader.proposing import price, tree
+from loader.proposing import price, questions, tree
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
 from loader.proposing.estimate import Size, sizes_of
@@ -17,13 +17,7 @@ from loader.proposing.files import model_files, share, view_files
 from loader.proposing.plan import Model, Plan, free
 from loader.proposing.prepare import Asked, prepare
 from loader.proposing.prove import Proof, prove, require_same
-from loader.proposing.questions import (
-    Ask,
-    Options,
-    with_grain_and_deletes,
-    with_parameters,
-    with_timezone,
-)
+from loader.proposing.questions import Ask, Options
 from loader.proposing.split import split
 from loader.source.table_shape import read_shapes
 from waltally.database import Target, connect, connect_target
@@ -68,12 +62,12 @@ def propose(
             session.ask("select set_config('statement_timeout', %s, false)", (limit,))
         catalog = Catalog(source, options.timezone)
         prepared, asked = _prepared(catalog, texts, options)
-        answered = with_parameters(prepared, options, ask)
+        answered = questions.with_parameters(prepared, options, ask)
         if answered != options:
             options = answered
             prepared, asked = _prepared(catalog, texts, options)
         plan, views = _split(target, prepared, asked, options)
-        for with_answers in (with_timezone, with_grain_and_deletes):
+        for with_answers in (questions.with_timezone, questions.with_grain_and_deletes):
             # No transaction is open while somebody thinks.
             answered = with_answers(plan, options, ask)
             if answered != options:
@@ -95,7 +89,7 @@ def propose(
         ]
     files: dict[str, str] = {}
     for name, one in views.items():
-        files |= view_files(plan, name, one.select, one.original)
+        files |= view_files(plan, name, one.select)
     new = [model for model in plan.models.values() if model.name not in kept]
     return Proposed(
         model_files(plan, new) | files,

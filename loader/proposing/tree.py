@@ -204,6 +204,13 @@ def column_name(node: pb.Node) -> str:
     return names(node.column_ref)[-1] if node.HasField("column_ref") else ""
 
 
+def without_casts(node: pb.Node) -> pb.Node:
+    """Return what an expression casts, once or several times."""
+    while node.HasField("type_cast"):
+        node = node.type_cast.arg
+    return node
+
+
 def entry(mark: str, alias: str) -> pb.Node:
     """Return an entry of FROM."""
     named = pb.Alias(aliasname=alias)

@@ -38,8 +38,10 @@ class Trial:
 
 
 @contextmanager
-def made(plan: Plan, target: Target, is_whole: bool) -> Iterator[None]:
+def made(plan: Plan, target: Target, is_whole: bool) -> Iterator[dict[str, Size]]:
     """Have tables of the models at the target for the block: of all rows, or of the sample's.
+
+    Gives what the tables hold, by mark.
 
     Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
     """
@@ -51,11 +53,11 @@ def made(plan: Plan, target: Target, is_whole: bool) -> Iterator[None]:
             target.ask("select set_config('timezone', %s, true)", (plan.catalog.zone,))
         for mark in plan.models:
             _fill(plan, target, mark, is_whole)
-        yield
+        yield {mark: _held(target, mark) for mark in plan.models}
         raise Undone
 
 
-def held(target: Target, mark: str) -> Size:
+def _held(target: Target, mark: str) -> Size:
     """Return what a model's table has, with its index."""
     ((rows, size),) = target.ask(
         f"select count(*), pg_total_relation_size({mark!r}::regclass) from {mark}"

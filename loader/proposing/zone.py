@@ -205,9 +205,7 @@ class _Query:
 
 def _is_constant(step: pb.Node) -> bool:
     """Return whether an interval is one constant."""
-    while step.HasField("type_cast"):
-        step = step.type_cast.arg
-    return bool(step.HasField("a_const"))
+    return bool(tree.without_casts(step).HasField("a_const"))
 
 
 def _is_step_of_days(step: pb.Node) -> bool:

@@ -68,3 +68,12 @@ def split(database: Database, query: str, timezone: str = "UTC", grain: str = ""
     ):
         split_query(plan, "report", asked.select, compile_)
     return Halves(plan, asked.original, asked.select)
+
+
+def must_prove(shop: Database, query: str, timezone: str = "UTC") -> Halves:
+    halves = split(shop, query, timezone)
+    assert all(model.compiled.kind for model in halves.plan.models.values())
+    proof = halves.prove()
+    assert (proof.missing, proof.surplus) == ([], [])
+    assert proof.rows
+    return halves
