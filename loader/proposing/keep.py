@@ -211,7 +211,7 @@ class Keep(Kept):
             grains={self.keys[text]: own for text, own in self.grains.items() if text in self.keys},
             grouped=self._grouped,
         )
-        entry = tree.entry(self.plan.widened(model), self.alias)
+        entry = tree.entry(self.plan.model(model), self.alias)
         if self.is_whole:
             del self.select.from_clause[:]
             self.select.from_clause.append(entry)

@@ -69,7 +69,7 @@ class Model:
     """What its columns are."""
     grains: dict[str, str] = field(default_factory=dict)
     """The columns that are the beginnings of hours, days and the like."""
-    grouped: tuple[str, frozenset[str]] = ("", frozenset())
+    grouped: tuple[str, frozenset[str]] | None = None
     """The rows that it groups, and by which expressions."""
 
     @property
@@ -128,7 +128,8 @@ class Plan:
     def model(self, model: Model) -> str:
         """Return the mark of a model; one with the same query is the same.
 
-        A copy of the same rows gets the columns of both.
+        A copy of the same rows gets the columns of both, and one with all columns of another over
+        the same groups takes its place.
         """
         for mark, known in self.models.items():
             if model.copied and (known.copied, known.where) == (model.copied, model.where):
@@ -136,21 +137,15 @@ class Plan:
                 return mark
             if known.text == model.text:
                 return mark
+            has_all = known.meanings.items() <= model.meanings.items()
+            if model.grouped and known.grouped == model.grouped and has_all:
+                self.models[mark] = replace(model, name=known.name)
+                return mark
         taken = {*self.taken, *(known.name for known in self.models.values())}
         model.name = free(model.name[:44], taken)
         mark = f"waltally_model_{len(self.models)}"
         self.models[mark] = model
         return mark
-
-    def widened(self, model: Model) -> str:
-        """Return the mark of a model of which one with the same groups has all columns."""
-        for mark, known in self.models.items():
-            has_all = known.meanings.items() <= model.meanings.items()
-            if known.grouped == model.grouped and has_all:
-                model.name = known.name
-                self.models[mark] = model
-                return mark
-        return self.model(model)
 
     def render(
         self,

@@ -143,13 +143,13 @@ def price_of(
     inputs = [sizes[mark] for mark in plan.inputs(text)]
     # Over all rows a view reads as many times more as its models have.
     growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
-    trial = try_view(plan, target, text)
+    planning, seconds, rows = try_view(plan, target, text)
     sampled = proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0)
     return Price(
         sum(sizes[mark].bytes for mark in plan.needed(text)),
         float(read),
-        trial.rows * growth,
-        trial.planning + trial.seconds * growth,
+        rows * growth,
+        planning + seconds * growth,
         query_seconds(plan, original, sampled),
     )
 
