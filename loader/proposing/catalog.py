@@ -22,9 +22,9 @@ select
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     ),
     coalesce((
-        select array_agg(a.attname::text order by k.place)
+        select array_agg(a.attname::text order by k.ordinal)
         from pg_index as i
-        cross join unnest(i.indkey) with ordinality as k (attnum, place)
+        cross join unnest(i.indkey) with ordinality as k (attnum, ordinal)
         inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
         where i.indrelid = c.oid and i.indisprimary
     ), '{}'),

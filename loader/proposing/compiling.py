@@ -28,13 +28,14 @@ class Compiler:
     def __init__(self, source: Connection, target: Target) -> None:
         self.source, self.target = source, target
         self.shapes: dict[Table, Mapping[str, Any]] = {}
-        self.compiled: dict[tuple[str, str], Compiled] = {}
-        """By name and query over the tables: several ways may have a model."""
+        self.compiled: dict[tuple[str, ...], Compiled] = {}
+        """By query over the tables and names: several ways may have a model."""
 
     def __call__(self, plan: Plan) -> None:
         """Compile the models. Raises LoaderError with the compiler's reason."""
         for model in plan.models.values():
-            own = model.name, plan.plain(model.text)
+            below = (plan.models[mark].name for mark in plan.needed(model.text))
+            own = (plan.plain(model.text), model.name, *below)
             if own not in self.compiled:
                 self.compiled[own] = self._compile(plan, model)
             model.compiled = self.compiled[own]

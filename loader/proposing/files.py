@@ -18,9 +18,7 @@ _CLAUSES = {
     *("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET"),
     *("UNION", "INTERSECT", "EXCEPT"),
 }
-
 _JOINS = {"JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"}
-
 _INSIDE = {*_JOINS, "OUTER", "DISTINCT", "WITHIN", "ROWS"}
 """Words after which a clause or a join does not begin."""
 

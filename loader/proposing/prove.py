@@ -14,9 +14,36 @@ from waltally.errors import SettingError
 from waltally.tables import literal
 
 PERCENT = 2
-
 FEW_ROWS = 100_000
 """A table with fewer rows is read whole."""
+_DIGITS = {"real": 3, "double precision": 11}
+"""How many digits after the first are compared of a float, whose sum has no order."""
+_MOST_SHOWN = 1000
+_LOCALE = """coalesce((
+    select min(collcollate) from pg_collation
+    where collprovider = 'c' and collcollate !~ '^(C|POSIX)'
+    and collencoding in (-1, pg_char_to_encoding(getdatabaseencoding()))
+), 'C')"""
+_READERS: tuple[dict[str, str], ...] = (
+    {},
+    *(
+        {"TimeZone": f"'{zone}'"}
+        for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago", "America/New_York")
+    ),
+    {
+        "DateStyle": "'SQL, DMY'",
+        "IntervalStyle": "'sql_standard'",
+        "lc_time": _LOCALE,
+        "xmloption": "'document'",
+        "extra_float_digits": "'-5'",
+        "bytea_output": "'escape'",
+    },
+)
+"""Settings of the query's own session, and of others that read the view; they add up."""
+_TIMES = (
+    "select 0, 3, extract(epoch from ended.at - began.at)::text from began, ended",
+    "select 0, 4, extract(epoch from ready_1.at - ready_0.at)::text from ready_0, ready_1",
+)
 
 
 @dataclass(frozen=True)
@@ -65,40 +92,6 @@ def sample_of(plan: Plan, texts: list[str]) -> Sample:
     ]
     large = [one for one in tables if one.rows > FEW_ROWS and one.kind == "r"]
     return Sample(plan, needed, max(large, key=lambda one: one.rows, default=None))
-
-
-_DIGITS = {"real": 3, "double precision": 11}
-"""How many digits after the first are compared of a float, whose sum has no order."""
-
-_MOST_SHOWN = 1000
-
-_LOCALE = """coalesce((
-    select min(collcollate) from pg_collation
-    where collprovider = 'c' and collcollate !~ '^(C|POSIX)'
-    and collencoding in (-1, pg_char_to_encoding(getdatabaseencoding()))
-), 'C')"""
-
-_READERS: tuple[dict[str, str], ...] = (
-    {},
-    *(
-        {"TimeZone": f"'{zone}'"}
-        for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago", "America/New_York")
-    ),
-    {
-        "DateStyle": "'SQL, DMY'",
-        "IntervalStyle": "'sql_standard'",
-        "lc_time": _LOCALE,
-        "xmloption": "'document'",
-        "extra_float_digits": "'-5'",
-        "bytea_output": "'escape'",
-    },
-)
-"""Settings of the query's own session, and of others that read the view; they add up."""
-
-_TIMES = (
-    "select 0, 3, extract(epoch from ended.at - began.at)::text from began, ended",
-    "select 0, 4, extract(epoch from ready_1.at - ready_0.at)::text from ready_0, ready_1",
-)
 
 
 @dataclass(frozen=True)

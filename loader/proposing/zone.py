@@ -111,12 +111,12 @@ class _Query:
             for arg in args:
                 arg.CopyFrom(tree.expression(self._without_zone(arg)))
             return other
-        place = _FIELDS.get(name)
-        if place is None or place >= len(args) or self._type(args[place]) != _AWARE:
+        ordinal = _FIELDS.get(name)
+        if ordinal is None or ordinal >= len(args) or self._type(args[ordinal]) != _AWARE:
             return None
         if re.search("epoch|timezone", tree.sql(args[0]), re.I):
             return None
-        args[place].CopyFrom(tree.expression(f"({self._local(args[place])})"))
+        args[ordinal].CopyFrom(tree.expression(f"({self._local(args[ordinal])})"))
         return other
 
     def _aware(self, node: pb.Node) -> pb.Node:
