@@ -110,11 +110,10 @@ def take_rows_first(scope: Scope, read: Sequence[pb.Node]) -> None:
 
 def _has_names(select: pb.SelectStmt) -> bool:
     """Whether it says more than columns: a star, a sub-select, USING, or a column by its alias."""
-    joins = tree.find(select, pb.JoinExpr)
     return (
         tree.has_star(select)
         or bool(tree.find(select, pb.SubLink))
-        or any(join.using_clause or join.is_natural for join in joins)
+        or any(join.using_clause for join in tree.find(select, pb.JoinExpr))
         or any(tree.is_output(select, node.sort_by.node) for node in select.sort_clause)
     )
 
