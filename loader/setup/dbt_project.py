@@ -43,7 +43,7 @@ def find_declared(
         return read_manifest(Path(manifest))
     is_named = bool(environment.get("DBT_PROJECT_DIR"))
     if not needs_project and not is_named and not _is_project(Path.cwd()):
-        return Declared("", ())
+        return Declared()
     return parse_project(find_project(environment), environment)
 
 
@@ -177,8 +177,7 @@ def read_manifest(path: Path) -> Declared:
     """Return what the manifest declares that dbt wrote to a file. Raises SettingError."""
     try:
         manifest = json.loads(path.read_text())
-        nodes, project = manifest["nodes"], manifest["metadata"]["project_name"]
-        sources = manifest.get("sources", {})
+        nodes, sources = manifest["nodes"], manifest.get("sources", {})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SettingError(
             f"{path} is not a manifest of dbt: {type(error).__name__} ({error})",
@@ -187,7 +186,7 @@ def read_manifest(path: Path) -> Declared:
     queries = declared_queries(nodes, sources)
     if wrong := list(_misnamed(queries)):
         raise combine(wrong)
-    return Declared(project, (), queries=queries)
+    return Declared(queries=queries)
 
 
 def _misnamed(queries: Iterable[Query]) -> Iterator[LoaderError]:

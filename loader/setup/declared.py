@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 class Declared:
     """What a dbt project declares."""
 
-    project: str
-    """Its name."""
-    models: tuple[Model, ...]
+    models: tuple[Model, ...] = ()
     failover: bool = False
     """Whether standbys shall keep the slot."""
     queries: tuple[Query, ...] = ()

@@ -126,7 +126,7 @@ def needed_of_project(settings: Settings, manifest: str = "", check: bool = Fals
     from loader.setup.declared import Declared
 
     if not (check or manifest or settings.source != settings.target):
-        return Declared("", ())
+        return Declared()
     with shown("dbt parses the project", is_long=True):
         return find_declared(manifest, needs_project=check)
 

@@ -51,6 +51,6 @@ def up_command(
     seeds = seed_command(own_command)
     repairs.set_up(settings, needed_of_project(settings), agrees, with_tables=False)
     dbt_build.build(project, settings)
-    repairs.set_up(settings, Declared("", ()), agrees)
+    repairs.set_up(settings, Declared(), agrees)
     with Live(settings, dbt_build.readers(project)):
         follow_slot(settings, build_share=BUILD_SHARE, seed_command=seeds)

@@ -31,7 +31,6 @@ def manifest(**nodes: Mapping[str, Any]) -> Path:
 
 def test_the_models_are_those_of_the_materialization() -> None:
     declared = read_manifest(manifest_of({"ft_b": NOTIFY, "ft_a": ORDERS}, "x.y"))
-    assert declared.project == "tests"
     first, second = declared.queries
     assert (first.name, first.relation) == ("ft_a", Table("x.y", "ft_a"))
     assert [table for _, table in first.sources] == [Table("shop", "orders")]
