@@ -130,10 +130,6 @@ class GaugeCollector(Collector):
         for poller in (self._source, self._target, self._findings):
             poller.stop()
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Return no names: they would have to be asked for when the registry is made."""
-        return iter(())
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield what is known now, waiting for nothing."""
         slot = self._settings.slot

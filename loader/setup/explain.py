@@ -15,6 +15,7 @@ from waltally.database import Connection, Target, connect, connect_target
 from waltally.errors import SettingError
 from waltally.models import Model
 from waltally.settings import Settings
+from waltally.tables import Table
 from waltally.units import duration, plural
 
 GOES_ON, WAITS, SEED = "goes on", "waits", "waits for a seed"
@@ -90,41 +91,31 @@ def _parse(text: str) -> list[tuple[str, pb.Node]]:
             f"This is no SQL that PostgreSQL reads: {error}", "give the statements as you run them"
         ) from None
     raw = text.encode()
-    return [
-        (
-            " ".join(
-                raw[one.stmt_location :][: one.stmt_len or None].decode().split(),
-            ),
-            one.stmt,
-        )
-        for one in found
-    ]
+    texts = (raw[one.stmt_location :][: one.stmt_len or None].decode() for one in found)
+    return [(" ".join(said.split()), one.stmt) for said, one in zip(texts, found, strict=True)]
 
 
 def _ask(source: Connection, target: Target, models: Sequence[Model]) -> Asked:
-    tables = {part.table for model in models for part in model.tables}
-    sizes = {
-        table: float(source.ask(_ROWS, (table.quoted,))[0][0]) for table in sorted(tables, key=str)
-    }
-    groups = {
-        model.name: float(target.ask(_ROWS, (model.relation.quoted,))[0][0]) for model in models
-    }
+    tables = sorted({part.table for model in models for part in model.tables}, key=str)
+    sizes = {table: _rows(source, table) for table in tables}
+    seconds, dependents = {}, {}
+    for model in models:
+        has_few = _rows(target, model.relation) < _FEW_GROUPS
+        rows = sum(sizes[part.table] for part in model.tables)
+        seconds[model.name] = _SEEDS_START + rows / _ROWS_PER_SECOND[has_few]
+        named = target.ask_staging(_DEPENDENTS, (str(model.relation),))
+        dependents[model.name] = [name for (name,) in named]
     return Asked(
         tuple(models),
         {str(table): dict(source.ask(_COLUMNS, (table.schema, table.name))) for table in tables},
-        {
-            model.name: _SEEDS_START
-            + sum(sizes[part.table] for part in model.tables)
-            / _ROWS_PER_SECOND[groups[model.name] < _FEW_GROUPS]
-            for model in models
-        },
-        {
-            model.name: [
-                name for (name,) in target.ask_staging(_DEPENDENTS, (str(model.relation),))
-            ]
-            for model in models
-        },
+        seconds,
+        dependents,
     )
+
+
+def _rows(connection: Connection, table: Table) -> float:
+    """Return the server's estimate of a table's rows."""
+    return float(connection.ask(_ROWS, (table.quoted,))[0][0])
 
 
 def _lines(found: Sequence[Effect], asked: Asked) -> Iterator[str]:
