@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from loader.findings.slot import foreign_slot_finding
 from loader.setup.declared import Declared
 from loader.source.server import Server
 from loader.source.slot import SlotInfo
 from loader.source.slot_admin import (
     create_slot,
     drop_slot,
-    foreign_slot_finding,
     left_slot,
     require_no_loader,
 )

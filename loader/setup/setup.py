@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from loader.findings import lists
 from loader.findings.lists import findings
-from loader.findings.slot import slot_is_free
+from loader.findings.slot import foreign_slot_finding, slot_is_free
 from loader.findings.standbys import primary_note
 from loader.setup.begin_log import begin_log
 from loader.setup.compile_queries import compile_queries
@@ -17,7 +17,6 @@ from loader.source.read_state import read_record, read_source, read_target
 from loader.source.remedies import setting_remedy
 from loader.source.slot_admin import (
     create_slot,
-    foreign_slot_finding,
     make_origin,
 )
 from loader.source.standbys import keep_on_standbys

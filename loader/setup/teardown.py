@@ -7,10 +7,10 @@ from contextlib import closing
 import psycopg2
 from psycopg2 import errors as pg
 
+from loader.findings.slot import foreign_slot_finding
 from loader.source.slot_admin import (
     drop_origin,
     drop_slot,
-    foreign_slot_finding,
     left_slot,
     read_slot,
     require_no_loader,

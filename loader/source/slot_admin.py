@@ -13,14 +13,14 @@ from psycopg2 import extensions
 from loader.source.asking import ask_server, read_server, read_slot_state
 from loader.source.remedies import Provider, slot_finding
 from loader.source.server import Timeline
-from loader.source.slot import SlotInfo, another_name
+from loader.source.slot import SlotInfo
 from loader.source.standbys import read_history
 from loader.staging import migrate
 from loader.staging.records import SlotPosition
 from loader.staging.target_state import read_slot_position
 from waltally import locks, lsn
 from waltally.database import Connection, Target, replication_command
-from waltally.errors import LoaderError, NotOurs, SlotCreationBlocked, SlotInUse
+from waltally.errors import LoaderError, SlotCreationBlocked, SlotInUse
 from waltally.server_errors import ServerError
 from waltally.settings import Settings
 from waltally.tables import literal
@@ -104,41 +104,6 @@ def creation_finding(
     """Return why the server does not make a slot; None for any other error."""
     major = source.server_version // 10_000
     return slot_finding(ServerError.of(error), "", source.info.user, major, provider)
-
-
-def foreign_slot_finding(slot: SlotInfo, source_is_gone: bool = False) -> LoaderError | None:
-    """Return why slot and record must not be dropped; None where `loader setup` made both.
-
-    A slot is ours if it is a slot of wal2json in this database, and this schema has a row for it
-    with the same cluster and database. Without a slot here, the row has to be of this database all
-    the same, because its slot is there; unless that source is gone for good.
-    """
-    state, server, record = slot.state, slot.server, slot.record
-    name = slot.name
-    if record is not None and slot.is_of_another_source:
-        if source_is_gone:
-            return foreign_slot_finding(replace(slot, record=None))
-        return NotOurs(
-            f"The slot {name} was set up in database {record.source_database} of cluster "
-            f"{record.system_identifier}, and the source is {server.database} of "
-            f"{server.system_identifier}, so nothing is dropped",
-            "name the right source in LOADER_SOURCE_DSN; if that one is gone for good, add "
-            "--source-is-gone",
-        )
-    if state is None:
-        return None
-    if state.plugin is None:
-        what = "is a physical slot, which replays or archives the WAL"
-    elif state.plugin != "wal2json" or state.database != server.database:
-        what = f"is of plugin {state.plugin} in database {state.database}"
-    elif record is None:
-        what = "has no row in slot_position: `loader setup` did not make it"
-    else:
-        return None
-    return NotOurs(
-        f"The slot {name} {what}, so it is not dropped",
-        f"choose another name: export LOADER_SLOT={another_name(name, server.database)}",
-    )
 
 
 def left_slot(record: SlotPosition) -> str:
