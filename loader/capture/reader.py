@@ -26,33 +26,6 @@ _GATHER_SECONDS = 0.001
 log = logging.getLogger("loader")
 
 
-class Silence:
-    """How long the server has sent nothing, and what was done about it."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-        self._is_asked = False
-        self._explain_at = limits.explain_after
-
-    @property
-    def seconds(self) -> float:
-        """How long it has lasted."""
-        return time.monotonic() - self._since
-
-    def is_to_be_asked(self) -> bool:
-        """Whether to ask the server for an answer; says so once."""
-        is_due = self.seconds > limits.ask_after and not self._is_asked
-        self._is_asked = self._is_asked or is_due
-        return is_due
-
-    def is_to_be_explained(self) -> bool:
-        """Whether to say that the loader waits; says so once in a while."""
-        is_due = self.seconds > self._explain_at
-        if is_due:
-            self._explain_at = self.seconds + limits.explain_again
-        return is_due
-
-
 class _Bundles(queue.Queue[tuple[list[Message], int]]):
     """Bundles that wait, each with its bytes; `maxsize` limits these, not how many bundles."""
 
@@ -111,7 +84,7 @@ class SlotReader:
         """Whether everything is taken that came before the reading broke."""
         self._sent_lsn = 0
         self._sent_at = float("-inf")
-        self._silence = Silence()
+        self._end_silence()
         self._reason: LoaderError | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot reader", daemon=True)
@@ -178,7 +151,7 @@ class SlotReader:
             bundle = stage(bundle)
         self._keep_up()
         if bundle:
-            self._silence = Silence()
+            self._end_silence()
             while not self._is_queued(bundle, size):
                 if self._stopping.is_set():
                     return
@@ -218,6 +191,13 @@ class SlotReader:
             return False
         return True
 
+    def _end_silence(self) -> None:
+        """Note that the server has sent something."""
+        self._heard_at = time.monotonic()
+        self._is_asked = False
+        self._explain_at = limits.explain_after
+        """After how much silence to say that the loader waits."""
+
     def _check_silence(self) -> None:
         """Treat a silent server as gone only where the source monitor says that the slot is free.
 
@@ -226,18 +206,18 @@ class SlotReader:
         tcp_user_timeout end the connections. If a proxy goes on answering for the server, the
         source monitor gets no answer either.
         """
-        silence = self._silence
-        if silence.is_to_be_asked():
+        silent_for = time.monotonic() - self._heard_at
+        if silent_for > limits.ask_after and not self._is_asked:
+            self._is_asked = True
             self._connection.send_status(self._position.confirmed, want_reply=True)
-        if silence.seconds > limits.explain_after and not self._monitor.answer.has_slot:
-            raise ProtocolError(
-                f"it has been silent for {silence.seconds:.0f} s, and the slot is free"
-            )
-        if silence.is_to_be_explained():
+        if silent_for > limits.explain_after and not self._monitor.answer.has_slot:
+            raise ProtocolError(f"it has been silent for {silent_for:.0f} s, and the slot is free")
+        if silent_for > self._explain_at:
+            self._explain_at = silent_for + limits.explain_again
             log.warning(
                 "the server has sent nothing for %.0f s: it is busy with a transaction that has no "
                 "changes for us; the loader waits, and nothing is lost",
-                silence.seconds,
+                silent_for,
             )
 
     def _keep_up(self) -> None:
