@@ -180,13 +180,13 @@ def _rejected_rows(target: Target) -> dict[str, dict[str, int]] | None:
     return rejected
 
 
-def rejected_reasons(target: Connection, model: str, slot: str) -> dict[str, int] | None:
+def rejected_reasons(target: Connection, relation: str, slot: str) -> dict[str, int] | None:
     """Return by reason the changes of a slot that a model rejected.
 
     None where this role may not see that.
     """
-    schemas = target.ask(LISTED, (model,))
-    return dict(target.ask(_REJECTED, (model, slot), *schemas[0])) if schemas else None
+    schemas = target.ask(LISTED, (relation,))
+    return dict(target.ask(_REJECTED, (relation, slot), *schemas[0])) if schemas else None
 
 
 Part = Literal["all", "front", "behind"]
@@ -207,13 +207,13 @@ def apply(target: Target, part: Part = "all", until: int | None = None) -> list[
 
 
 def newest_rejections(target: Target) -> dict[str, int]:
-    """Return, by model, the newest change that it could not count; nothing where it counted all."""
+    """Return, by relation, the newest change that it could not count; nothing of one without."""
     rows = target.ask_staging(
         "select model_name, rejected_lsn from {}.model_watermark "
         "where slot_name = %s and rejected_lsn is not null",
         (target.slot,),
     )
-    return {model: lsn.parse(rejected) for model, rejected in rows}
+    return {relation: lsn.parse(rejected) for relation, rejected in rows}
 
 
 def newest_age(target: Target, begin: int, end: int) -> float | None:
