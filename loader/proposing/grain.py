@@ -9,7 +9,6 @@ from postgast import pg_query_pb2 as pb
 from loader.proposing import tree
 from loader.proposing.kept import Kept
 from loader.proposing.scope import CLOCKS, is_read
-from waltally.errors import LoaderError
 
 GRAINS = ("day", "hour", "minute", "second")
 _MOMENTS = "generate_series('2024-02-29 23:59:59.5+00'::timestamptz, '2026-03-01', '57:42.123457')"
@@ -36,10 +35,7 @@ def compared(keep: Kept, node: pb.Node) -> tuple[pb.Node, str, pb.Node] | None:
     turned = (node.a_expr.rexpr, _TURNED[operator], node.a_expr.lexpr)
     for value, sign, bound in (sides, turned):
         if keep.is_own(value) and is_read(keep.plan, bound) and not keep.scope.refs(bound):
-            try:
-                is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
-            except LoaderError:
-                return None
+            is_time = keep.type_of(tree.sql(value)).startswith("timestamp")
             return (value, sign, bound) if is_time else None
     return None
 

@@ -102,7 +102,7 @@ class Keep(Kept):
     def require_fewer(self) -> None:
         """Raise SettingError where a fact of one table has a group for each of its rows."""
         (item, *others) = self.items
-        keys = {text.removeprefix(f"{item.alias}.") for text in self.keys}
+        keys = {tree.column_name(tree.expression(text)) for text in self.keys}
         if item.relation and item.has_key(keys) and not others:
             raise SettingError(
                 f"The query needs each row of {item.relation.table}: only a copy would be kept",

@@ -114,7 +114,7 @@ class _Query:
         ordinal = _FIELDS.get(name)
         if ordinal is None or ordinal >= len(args) or self._type(args[ordinal]) != _AWARE:
             return None
-        if re.search("epoch|timezone", tree.sql(args[0]), re.I):
+        if args[0].a_const.sval.sval.lower().startswith(("epoch", "timezone")):
             return None
         args[ordinal].CopyFrom(tree.expression(f"({self._local(args[ordinal])})"))
         return other

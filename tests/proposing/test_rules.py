@@ -123,6 +123,19 @@ CASES = {
         "SELECT * FROM (SELECT customer_id AS customer_id, id AS id,"
         " rank() OVER (PARTITION BY customer_id ORDER BY amount, id) AS n FROM orders_rows orders) ranked WHERE n <= 3",
     ),
+    "a parameter parts the groups of windows too": (
+        "select x.customer_id, x.id from (select customer_id, id, rank() over (partition by customer_id order by amount, id) as n"
+        " from orders where channel = 'web' /* :c */) as x where x.n <= 3",
+        "select id, customer_id, channel, amount from orders",
+        "SELECT * FROM (SELECT customer_id AS customer_id, id AS id, rank() OVER (PARTITION BY customer_id, channel"
+        " ORDER BY amount, id) AS n, channel AS channel FROM orders_rows orders) ranked WHERE n <= 3",
+    ),
+    "of first rows all columns may be asked for": (
+        "select distinct on (country) * from customers order by country, id",
+        'select id, country, is_test, land, "group" from customers',
+        "SELECT DISTINCT ON (country) customers.id AS id, customers.country AS country, customers.is_test AS is_test,"
+        ' customers.land AS land, customers."group" AS "group" FROM customers_rows customers ORDER BY country, id',
+    ),
     "of a join with parents the rows are taken before": (
         "select distinct on (o.customer_id) o.customer_id, c.country, o.status from orders as o"
         " join customers as c on c.id = o.customer_id and not c.is_test where o.channel = 'web' and c.country <> 'FR'"
