@@ -7,6 +7,6 @@ it; `copies` writes models of a table's rows. `compiling` judges models, and `fi
 
 Beside that way: `catalog` asks the source and `questions` the user; `refuse` says what is not kept.
 One case each have `aggregates`, `grain` (ranges of time), `lookups` (EXISTS and IN), `ranked`
-(first rows of groups), `rollup` (answers) and `zone`. `prove` compares query and view; `price`,
-`trial` and `estimate` say what keeping costs; `stopping` lets a signal end what takes too long.
+(first rows of groups), `rollup` (answers) and `zone`. `prove` compares query and view; `sizes`
+and `price` say what keeping costs; `stopping` lets a signal end what takes too long.
 """

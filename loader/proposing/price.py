@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.plan import Plan
 from loader.proposing.prove import PERCENT, Proof
 from loader.proposing.scope import is_clock
+from loader.proposing.sizes import LONGEST, Size, limited
 from loader.proposing.stopping import is_stopped
-from loader.proposing.trial import made, query_seconds, try_view
 from loader.setup.cost import cost_lines
 from loader.setup.read_catalog import read_columns
 from waltally.database import Target
@@ -32,8 +32,6 @@ _TIMES = 20
 """How many times faster than its query a view has to be."""
 _CHEAP_ROWS = 10_000
 """A query of tables with fewer rows costs nothing that matters."""
-WHOLE_ROWS = 2_000_000
-"""The models of tables with more rows are judged by a sample."""
 _TABLE_BYTES = """
 select coalesce(sum(pg_table_size(part.relid)), 0)
 from unnest(%s::text[]) as t (name)
@@ -42,6 +40,9 @@ cross join lateral (
     union select relid from pg_partition_tree(t.name::regclass)
 ) as part
 """
+_MOST_RUNS = 3
+_SHORT = 1
+"""A view that takes longer is asked once."""
 
 
 def price_lines(plan: Plan, sizes: dict[str, Size]) -> list[str]:
@@ -106,28 +107,6 @@ def is_priced(plan: Plan, original: str) -> bool:
     return max((one.rows for one in plan.tables(original)), default=0) > _CHEAP_ROWS
 
 
-@contextmanager
-def measured(plan: Plan, target: Target) -> Iterator[dict[str, Size]]:
-    """Have the models at the target for the block, and give what they hold. Raises LoaderError.
-
-    They are made whole where their tables are not too large, else of a sample.
-    """
-    if max(one.rows for one in plan.sources.values()) <= WHOLE_ROWS:
-        with ExitStack() as stack:
-            try:
-                sizes = stack.enter_context(made(plan, target, True))
-            except Interrupted:
-                # It takes too long.
-                if is_stopped():
-                    raise
-            else:
-                yield sizes
-                return
-    sizes = sizes_of(plan)
-    with made(plan, target, False):
-        yield sizes
-
-
 def price_of(
     plan: Plan,
     target: Target,
@@ -143,15 +122,57 @@ def price_of(
     inputs = [sizes[mark] for mark in plan.inputs(text)]
     # Over all rows a view reads as many times more as its models have.
     growth = sum(one.rows for one in inputs) / max(1.0, sum(one.sampled for one in inputs))
-    planning, seconds, rows = try_view(plan, target, text)
+    planning, seconds, rows = _try_view(plan, target, text)
     sampled = proof.query_seconds * (100 / PERCENT if proof.sampled else 1.0)
     return Price(
         sum(sizes[mark].bytes for mark in plan.needed(text)),
         float(read),
         rows * growth,
         planning + seconds * growth,
-        query_seconds(plan, original, sampled),
+        _query_seconds(plan, original, sampled),
     )
+
+
+def _try_view(plan: Plan, target: Target, text: str) -> tuple[float, float, float]:
+    """Return what a view over the models' tables takes: seconds to plan and run it, rows read.
+
+    Raises LoaderError.
+    """
+    view = f"select count(q) from ({plan.over_tables(text)}) as q"
+    explain = f"explain (analyze, timing off, format json) {view}"
+    runs: list[dict[str, Any]] = []
+    while len(runs) < _MOST_RUNS and not (runs and runs[0]["Execution Time"] > 1000 * _SHORT):
+        runs.append(target.ask(explain)[0][0][0])
+    planning, seconds = (
+        min(run[f"{what} Time"] for run in runs) / 1000 for what in ("Planning", "Execution")
+    )
+    return planning, seconds, sum(_read_rows(runs[0]["Plan"]))
+
+
+def _read_rows(node: dict[str, Any]) -> Iterator[float]:
+    """Yield how many rows of tables the nodes of a plan read."""
+    if "Relation Name" in node:
+        rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)
+        yield rows * node["Actual Loops"]
+    for child in node.get("Plans", ()):
+        yield from _read_rows(child)
+
+
+def _query_seconds(plan: Plan, original: str, sampled: float) -> float:
+    """Return what a query takes, over all rows and by what indexes there are.
+
+    `sampled`: what it took in the proof, for one that takes long.
+    """
+    connection = plan.catalog.connection
+    with limited(connection):
+        begun = time.perf_counter()
+        try:
+            connection.ask(f"select count(q) from ({plan.plain(original)}) as q")
+            return time.perf_counter() - begun
+        except Interrupted:
+            if is_stopped():
+                raise
+            return max(LONGEST, sampled)
 
 
 def cheaper(plan: Plan, reads: pb.SelectStmt) -> str:

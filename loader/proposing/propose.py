@@ -12,12 +12,12 @@ from loader.monitoring import text_lines
 from loader.proposing import price, questions, tree
 from loader.proposing.catalog import Catalog
 from loader.proposing.compiling import compiler
-from loader.proposing.estimate import Size, sizes_of
 from loader.proposing.files import model_files, share, view_files
 from loader.proposing.plan import Model, Plan, free
 from loader.proposing.prepare import Asked, prepare
 from loader.proposing.prove import Proof, prove, require_same
 from loader.proposing.questions import Ask, Options
+from loader.proposing.sizes import Size, measured, sizes_of
 from loader.proposing.split import split
 from loader.source.table_shape import read_shapes
 from waltally.database import Target, connect, connect_target
@@ -181,7 +181,7 @@ def _priced(
     large = [name for name in proofs if price.is_priced(plan, views[name].original)]
     if not large:
         return sizes_of(plan), {}
-    with price.measured(plan, target) as sizes:
+    with measured(plan, target) as sizes:
         return sizes, {
             name: price.price_of(
                 plan, target, views[name].original, views[name].select, proofs[name], sizes

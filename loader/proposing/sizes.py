@@ -1,17 +1,28 @@
-"""How many rows and bytes each proposed model will hold, by what a sample of the rows gives."""
+"""How many rows and bytes the proposed models hold: as tables at the target, or by a sample."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
 from loader.proposing.plan import Model, Plan
 from loader.proposing.prove import PERCENT, sample_of
+from loader.proposing.stopping import is_stopped, not_stopped
+from loader.setup.compile_queries import Undone
+from waltally.database import Connection, Target
+from waltally.errors import Interrupted, LoaderError
 from waltally.tables import quoted
 
+WHOLE_ROWS = 2_000_000
+"""The models of tables with more rows are judged by a sample."""
+LONGEST = 10
+"""So many seconds a query may take before its time is that of the sample."""
 # What a row takes of its pages: a pointer of 4 bytes and, aligned to 8, a header and the values.
 # Pages are filled to four fifths (cdc.write_table), those of an index to about three quarters.
 _BYTES = """
@@ -38,6 +49,114 @@ class Size:
     def bytes(self) -> float:
         """All of its bytes."""
         return self.rows * self.width
+
+
+@contextmanager
+def measured(plan: Plan, target: Target) -> Iterator[dict[str, Size]]:
+    """Have the models at the target for the block, and give what they hold. Raises LoaderError.
+
+    They are made whole where their tables are not too large, else of a sample.
+    """
+    if max(one.rows for one in plan.sources.values()) <= WHOLE_ROWS:
+        with ExitStack() as stack:
+            try:
+                sizes = stack.enter_context(made(plan, target, True))
+            except Interrupted:
+                # It takes too long.
+                if is_stopped():
+                    raise
+            else:
+                yield sizes
+                return
+    sizes = sizes_of(plan)
+    with made(plan, target, False):
+        yield sizes
+
+
+@contextmanager
+def made(plan: Plan, target: Target, is_whole: bool) -> Iterator[dict[str, Size]]:
+    """Have tables of the models at the target for the block: of all rows, or of the sample's.
+
+    Gives what the tables hold, by mark.
+
+    Nothing stays at the target. Raises LoaderError, Interrupted where it takes too long.
+    """
+    with suppress(Undone), target.transaction(), limited(plan.catalog.connection):
+        # As a table that is read often is in memory.
+        target.ask("set local temp_buffers = '256MB'")
+        target.ask("select set_config('statement_timeout', %s, true)", (f"{2 * LONGEST}s",))
+        if plan.catalog.zone:
+            target.ask("select set_config('timezone', %s, true)", (plan.catalog.zone,))
+        for mark in plan.models:
+            _fill(plan, target, mark, is_whole)
+        yield {mark: _held(target, mark) for mark in plan.models}
+        raise Undone
+
+
+def _held(target: Target, mark: str) -> Size:
+    """Return what a model's table has, with its index."""
+    ((rows, size),) = target.ask(
+        f"select count(*), pg_total_relation_size({mark!r}::regclass) from {mark}"
+    )
+    return Size(rows, size / max(rows, 1), rows)
+
+
+@contextmanager
+def limited(connection: Connection) -> Iterator[None]:
+    """Let no statement of the block take longer than LONGEST."""
+    ((before,),) = connection.ask("select current_setting('statement_timeout')")
+    connection.ask("select set_config('statement_timeout', %s, false)", (f"{LONGEST}s",))
+    try:
+        yield
+    finally:
+        connection.ask("select set_config('statement_timeout', %s, false)", (before,))
+
+
+def _fill(plan: Plan, target: Target, mark: str, is_whole: bool) -> None:
+    """Make a model's table."""
+    model = plan.models[mark]
+    columns = [f"{quoted(own)} {_stored(type_)}" for own, type_ in plan.columns(model.text)]
+    columns += [f"waltally_{n} bigint default 1" for n in range(model.compiled.hidden)]
+    target.ask(
+        f"create temporary table {mark} ({', '.join(columns)})"
+        " with (fillfactor = 80) on commit drop"
+    )
+    text = model.text
+    query = plan.plain(text) if is_whole else sample_of(plan, [text]).query(text)
+    into = f"{mark} ({', '.join(map(quoted, model.columns))})"
+    if not (
+        is_whole
+        and not plan.tables(text)
+        and _done(target, f"insert into {into} {plan.over_tables(text)}")
+    ):
+        with TemporaryFile() as rows, not_stopped():
+            plan.catalog.connection.copy(f"copy ({query}) to stdout", rows)
+            rows.seek(0)
+            target.copy(f"copy {into} from stdin", rows)
+    if model.compiled.keys:
+        # A value may be too long for an index.
+        _done(target, f"create index on {mark} ({', '.join(map(quoted, model.compiled.keys))})")
+    target.ask(f"analyze {mark}")
+
+
+def _done(target: Target, statement: str) -> bool:
+    """Run a statement, and return whether it could be."""
+    target.ask("savepoint before")
+    try:
+        target.ask(statement)
+    except Interrupted:
+        raise
+    except LoaderError:
+        target.ask("rollback to savepoint before")
+        return False
+    return True
+
+
+def _stored(type_: str) -> str:
+    """Return a type as a model's table has it: enums as texts, and character without a length."""
+    if "." in type_:
+        return "text"
+    return re.sub(r"^character(?! varying)", "bpchar", re.sub(r"^bit(?! varying)", "varbit", type_))
 
 
 def sizes_of(plan: Plan) -> dict[str, Size]:
