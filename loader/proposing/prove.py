@@ -14,7 +14,7 @@ from waltally.errors import SettingError
 from waltally.tables import literal
 
 PERCENT = 2
-FEW_ROWS = 100_000
+_FEW_ROWS = 100_000
 """A table with fewer rows is read whole."""
 _DIGITS = {"real": 3, "double precision": 11}
 """How many digits after the first are compared of a float, whose sum has no order."""
@@ -90,7 +90,7 @@ def sample_of(plan: Plan, texts: list[str]) -> Sample:
         for t in (*texts, *(plan.models[mark].text for mark in needed))
         for one in plan.tables(t)
     ]
-    large = [one for one in tables if one.rows > FEW_ROWS and one.kind == "r"]
+    large = [one for one in tables if one.rows > _FEW_ROWS and one.kind == "r"]
     return Sample(plan, needed, max(large, key=lambda one: one.rows, default=None))
 
 

@@ -19,7 +19,7 @@ from waltally.database import Connection, Target
 from waltally.errors import Interrupted, LoaderError
 from waltally.tables import quoted
 
-WHOLE_ROWS = 2_000_000
+_WHOLE_ROWS = 2_000_000
 """The models of tables with more rows are judged by a sample."""
 LONGEST = 10
 """So many seconds a query may take before its time is that of the sample."""
@@ -57,7 +57,7 @@ def measured(plan: Plan, target: Target) -> Iterator[dict[str, Size]]:
 
     They are made whole where their tables are not too large, else of a sample.
     """
-    if max(one.rows for one in plan.sources.values()) <= WHOLE_ROWS:
+    if max(one.rows for one in plan.sources.values()) <= _WHOLE_ROWS:
         with ExitStack() as stack:
             try:
                 sizes = stack.enter_context(made(plan, target, True))
@@ -211,41 +211,34 @@ def _size(plan: Plan, mark: str) -> Size:
 
 
 def _counting(model: Model, mark: str, marks: dict[str, str]) -> Model:
-    """Return a model with the number of blocks in which each of its rows is.
+    """Return a model with the number of blocks in which each of its rows, or its group, is.
 
     `marks`: by mark of what has blocks, what to read in its place; the model comes to it.
     """
     query = tree.parse(model.text)[0]
-    if tree.has_star(query) or tree.is_distinct_on(query) or tree.has_windows(query):
-        _count_rows(query, mark, marks)
-        return Model(model.name, tree.statement(query))
-    block, blocks = "null::float8", "1" if model.copied else "count(*)"
-    if of := _read_blocks(query, marks):
-        marks[mark] = mark
-        block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
-        if not model.copied:
-            block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
-    tree.add_column(query, "waltally_block", block)
-    tree.add_column(query, "waltally_blocks", blocks)
-    return Model(model.name, tree.statement(query))
-
-
-def _count_rows(query: pb.SelectStmt, mark: str, marks: dict[str, str]) -> None:
-    """Let the first rows of groups have the number of blocks in which their group is."""
     is_filtered = tree.has_star(query)
     inner = query.from_clause[0].range_subselect.subquery.select_stmt if is_filtered else query
-    of = _read_blocks(inner, marks)
-    if of:
-        marks[mark] = mark
-    block, blocks = f"{of}.waltally_block" if of else "null::float8", "1"
     windows = tree.find(inner, pb.WindowDef) if is_filtered else []
     groups = [inner.distinct_clause, *(one.partition_clause for one in windows)]
-    parts = next(filter(None, groups), None)
-    if of and parts:
+    is_grouped = not (
+        model.copied or is_filtered or tree.is_distinct_on(query) or tree.has_windows(query)
+    )
+    of = _read_blocks(inner, marks)
+    block, blocks = f"{of}.waltally_block", f"{of}.waltally_blocks"
+    if of:
+        marks[mark] = mark
+    if not of:
+        block, blocks = "null::float8", "count(*)" if is_grouped else "1"
+    elif is_grouped:
+        block, blocks = f"min({block})", f"greatest(count(distinct {block}), max({blocks}))"
+    elif parts := next(filter(None, groups), None):
         by = f"partition by {', '.join(map(tree.sql, parts))} order by {block}"
         blocks = f"dense_rank() over ({by}) + dense_rank() over ({by} desc) - 1"
+    elif not model.copied:
+        blocks = "1"
     tree.add_column(inner, "waltally_block", block)
     tree.add_column(inner, "waltally_blocks", blocks)
+    return Model(model.name, tree.statement(query))
 
 
 def _read_blocks(query: pb.SelectStmt, marks: dict[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from postgast import pg_query_pb2 as pb
 
@@ -43,7 +44,7 @@ class Ways:
         if is_grouped := _is_grouped(scope):
             ways = [self._looked_up, self._joined, self._folded_and_joined, self._folded]
         elif tree.is_distinct_on(select) or tree.has_windows(select):
-            ways = [lambda trial: self._latest(trial, read)]
+            ways = [partial(self._latest, read)]
             refusals = self.refusals_of_first
         elif is_set:
             ways = [self._joined, self._folded]
@@ -80,7 +81,7 @@ class Ways:
         scope.take(trial)
         return True
 
-    def _latest(self, scope: Scope, read: Sequence[pb.Node]) -> bool:
+    def _latest(self, read: Sequence[pb.Node], scope: Scope) -> bool:
         """A roll-up of the rows of one table that decide each other."""
         if [item.kind for item in scope.items] != ["table"]:
             return False
@@ -98,18 +99,15 @@ class Ways:
 
     def _roll_up(self, scope: Scope) -> bool:
         """Keep the answer, where one model decides it and the compiler takes it."""
+        ways = (partial(self._answer, own) for own in (True, False))
+        return any(self._is_kept(scope, way, self.refusals) for way in ways)
 
-        def way(keeps_expressions: bool) -> Callable[[Scope], bool]:
-            def roll_up(trial: Scope) -> bool:
-                keep = RollUp(trial, f"{self.name}_answer", keeps_expressions)
-                if not keep.is_possible:
-                    return False
-                keep.make(True)
-                return True
-
-            return roll_up
-
-        return any(self._is_kept(scope, way(own), self.refusals) for own in (True, False))
+    def _answer(self, keeps_expressions: bool, scope: Scope) -> bool:
+        keep = RollUp(scope, f"{self.name}_answer", keeps_expressions)
+        if not keep.is_possible:
+            return False
+        keep.make(True)
+        return True
 
     # Four ways to keep a query of counts, the best first
 
