@@ -61,6 +61,8 @@ OPTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"unique_key": ["n"]}, "unique_key is not", "'flag'"),
     ({"unique_key": ["flag", "n"]}, "unique_key is not", "'flag'"),
     ({"timezone": "Mars/Base"}, "", ""),
+    # West of Greenwich for PostgreSQL, east of it for Spark and Python.
+    ({"timezone": "UTC+3"}, "none of the server's", "pg_timezone_names"),
     ({"ignore_deletes": ["lab.b"]}, "ignore_deletes", "lab.a"),
     ({"surrogate_key": "flag"}, "surrogate_key", "another name"),
     ({"surrogate_key": "waltally_rows"}, "surrogate_key", "another name"),

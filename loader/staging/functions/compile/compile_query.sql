@@ -38,7 +38,7 @@ declare
     own record;
 begin
     if options ? 'timezone' then
-        perform set_config('timezone', options ->> 'timezone', true);
+        perform cdc.set_zone(options ->> 'timezone');
     end if;
     if is_downstream and inputs @? '$[*] ? (exists (@.table) && !exists (@.columns))' then
         perform cdc.refuse_sources(mixture, '[]', '[]');
