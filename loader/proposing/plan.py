@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Any
@@ -16,6 +16,10 @@ _MARKS = re.compile(
     r"""(?P<text>[eE]?'(?:[^']|'')*')|"(?:[^"]|"")*"|\$(?P<value>\d+)"""
     r"""|\b(?P<mark>waltally_(?:source|model)_\d+)\b"""
 )
+PERCENT = 2
+"""How many percent of a sampled table's blocks are read."""
+_FEW_ROWS = 100_000
+"""A table with fewer rows is read whole."""
 
 
 def free(name: str, taken: Container[str]) -> str:
@@ -101,6 +105,8 @@ class Plan:
     """By column, a constant that a condition compares it with."""
     ranges: dict[str, str] = field(default_factory=dict)
     """By time, the grain at which its parameters begin."""
+    sampled: Relation | None = None
+    """The table of which only some blocks are read."""
 
     def copied(self) -> Plan:
         """Return a copy: what a way to keep a query puts into it can be left out again."""
@@ -174,21 +180,41 @@ class Plan:
 
     def plain(self, text: str) -> str:
         """Return a query over the tables, with the models as CTEs before it."""
-        ctes = ", ".join(self.ctes(self.needed(text)))
+        ctes = ", ".join(self.ctes(text))
         body = self.over_tables(text)
         return f"with {ctes} select * from ({body}) as answer" if ctes else body
 
-    def ctes(self, models: Iterable[str], replaced: Relation | None = None) -> list[str]:
-        """Return these models as CTEs that have their marks as names."""
+    def ctes(self, *texts: str) -> list[str]:
+        """Return the models that marked texts read as CTEs, and the sampled table, by their marks.
+
+        Also that table as `waltally_sampled`, with the block of each row.
+        """
+        ctes = [
+            f"{mark} as ({self.over_tables(self.models[mark].text)})"
+            for mark in self.needed(*texts)
+        ]
+        if not self.sampled:
+            return ctes
+        blocks = "(ctid::text::point)[0] as waltally_block, 1 as waltally_blocks"
+        of = f"from {self.sampled.table.quoted} tablesample system ({PERCENT}) repeatable (1)"
         return [
-            f"{mark} as ({self.over_tables(self.models[mark].text, replaced)})" for mark in models
+            f"{self.source(self.sampled)} as materialized (select * {of})",
+            f"waltally_sampled as materialized (select *, {blocks} {of})",
+            *ctes,
         ]
 
-    def over_tables(self, text: str, replaced: Relation | None = None) -> str:
-        """Return a query over tables and the models' CTEs; of one table over a CTE of its mark."""
+    def over_tables(self, text: str) -> str:
+        """Return a query over tables and the CTEs."""
         return self.render(
-            text, lambda one: self.source(one) if one == replaced else one.table.quoted
+            text, lambda one: self.source(one) if one == self.sampled else one.table.quoted
         )
+
+    def sample(self, *texts: str) -> Plan:
+        """Return the plan over a sample of the largest table that texts read, if it is large."""
+        read = (*texts, *(self.models[mark].text for mark in self.needed(*texts)))
+        tables = [one for text in read for one in self.tables(text)]
+        large = [one for one in tables if one.rows > _FEW_ROWS and one.kind == "r"]
+        return replace(self, sampled=max(large, key=lambda one: one.rows, default=None))
 
     def tables(self, text: str) -> list[Relation]:
         """Return the tables that a marked text itself reads."""

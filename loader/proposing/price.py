@@ -10,8 +10,8 @@ from typing import Any
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.plan import Plan
-from loader.proposing.prove import PERCENT, Proof
+from loader.proposing.plan import PERCENT, Plan
+from loader.proposing.prove import Proof
 from loader.proposing.scope import is_clock
 from loader.proposing.sizes import LONGEST, Size, limited
 from loader.proposing.stopping import is_stopped

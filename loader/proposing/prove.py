@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.catalog import Relation
-from loader.proposing.plan import Plan
+from loader.proposing.plan import PERCENT, Plan
 from waltally.errors import SettingError
 from waltally.tables import literal
 
-PERCENT = 2
-_FEW_ROWS = 100_000
-"""A table with fewer rows is read whole."""
 _DIGITS = {"real": 3, "double precision": 11}
 """How many digits after the first are compared of a float, whose sum has no order."""
 _MOST_SHOWN = 1000
@@ -44,54 +40,6 @@ _TIMES = (
     "select 0, 3, extract(epoch from ended.at - began.at)::text from began, ended",
     "select 0, 4, extract(epoch from ready_1.at - ready_0.at)::text from ready_0, ready_1",
 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Queries of a plan over a sample of the rows that they read."""
-
-    plan: Plan
-    needed: list[str]
-    """The marks of the models that they read, which are the names of CTEs."""
-    relation: Relation | None
-    """The table of which only some blocks are read; None where all rows are."""
-
-    def over(self, text: str) -> str:
-        """Return a query over the CTEs."""
-        return self.plan.over_tables(text, self.relation)
-
-    def query(self, text: str, shown: str = "*") -> str:
-        """Return a query with its CTEs."""
-        ctes = f"with {', '.join(ctes)} " if (ctes := self.ctes()) else ""
-        return f"{ctes}select {shown} from ({self.over(text)}) as m"
-
-    def ctes(self) -> list[str]:
-        """Return the sampled table and the models as CTEs.
-
-        Also the table as `waltally_sampled`, with the block of each row.
-        """
-        ctes = self.plan.ctes(self.needed, self.relation)
-        if self.relation:
-            blocks = "(ctid::text::point)[0] as waltally_block, 1 as waltally_blocks"
-            of = f"from {self.relation.table.quoted} tablesample system ({PERCENT}) repeatable (1)"
-            ctes = [
-                f"{self.plan.source(self.relation)} as materialized (select * {of})",
-                f"waltally_sampled as materialized (select *, {blocks} {of})",
-                *ctes,
-            ]
-        return ctes
-
-
-def sample_of(plan: Plan, texts: list[str]) -> Sample:
-    """Return a sample of the largest table that the texts read; all rows where it is small."""
-    needed = plan.needed(*texts)
-    tables = [
-        one
-        for t in (*texts, *(plan.models[mark].text for mark in needed))
-        for one in plan.tables(t)
-    ]
-    large = [one for one in tables if one.rows > _FEW_ROWS and one.kind == "r"]
-    return Sample(plan, needed, max(large, key=lambda one: one.rows, default=None))
 
 
 @dataclass(frozen=True)
@@ -142,16 +90,16 @@ def prove(plan: Plan, original: str, reads: pb.SelectStmt, is_sample: bool) -> I
     names = [name for name, _ in types]
     if len({*names}) == len(names) and names != [name for name, _ in others]:
         raise SettingError(f"The columns would be {others} in place of {types}", "name them by AS")
-    sample = sample_of(plan, texts)
+    sample = plan.sample(*texts)
     is_empty = True
     for proof in _compare(sample, texts, [type_ for _, type_ in types]):
         is_empty &= proof.is_empty
         yield proof
-    if sample.relation and (not is_sample or is_empty):
-        yield from _compare(replace(sample, relation=None), texts, [type_ for _, type_ in types])
+    if sample.sampled and (not is_sample or is_empty):
+        yield from _compare(plan, texts, [type_ for _, type_ in types])
 
 
-def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Proof]:
+def _compare(plan: Plan, texts: list[str], types: list[str]) -> Iterator[Proof]:
     """Yield a proof for the session of the query, and one for each of the readers.
 
     One statement has them all, so that query and models are evaluated once. It changes settings
@@ -159,17 +107,17 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
     """
     names = [f"c{n}" for n in range(len(types))]
     shown = ", ".join(_compared(name, type_) for name, type_ in zip(names, types, strict=True))
-    query, reads = map(sample.over, texts)
+    query, reads = map(plan.over_tables, texts)
     columns = ", ".join(names)
     # Each is evaluated when the next one asks how many rows it has.
     steps = [
-        _clock("began", [sample.plan.source(sample.relation)] if sample.relation else []),
+        _clock("began", [plan.source(plan.sampled)] if plan.sampled else []),
         f"asked ({columns}) as materialized (select {shown} from ({query}) as q ({columns})"
         " where (select count(*) from began) > 0)",
         _clock("ended", ["asked"]),
-        _clock("ready_0", ["ended", *sample.needed]),
+        _clock("ready_0", ["ended", *plan.needed(*texts)]),
     ]
-    ctes = [*sample.ctes(), *steps]
+    ctes = [*plan.ctes(*texts), *steps]
     asked = [*_TIMES, "select 0, 0, count(*)::text from asked"]
     alone = (
         f"(select {{}}, {{}}, x::text from (select * from {{}} except all select * from {{}}) as x"
@@ -185,14 +133,14 @@ def _compare(sample: Sample, texts: list[str], types: list[str]) -> Iterator[Pro
         )
         asked.append(alone.format(n, 1, "asked", f"kept_{n}"))
         asked.append(alone.format(n, 2, f"kept_{n}", "asked"))
-    rows = sample.plan.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
+    rows = plan.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
     (count,) = (int(value) for _, side, value in rows if side == 0)
     seconds = [float(value) for _, side, value in rows if side in (3, 4)]
     for n, settings in enumerate(_READERS):
         missing, surplus = (
             [value for reader, own, value in rows if (reader, own) == (n, side)] for side in (1, 2)
         )
-        sampled = str(sample.relation.table) if sample.relation else ""
+        sampled = str(plan.sampled.table) if plan.sampled else ""
         others = ", ".join(settings)
         yield Proof(count - len(missing), missing, surplus, sampled, others, *seconds)
 

@@ -11,8 +11,7 @@ from tempfile import TemporaryFile
 from postgast import pg_query_pb2 as pb
 
 from loader.proposing import tree
-from loader.proposing.plan import Model, Plan
-from loader.proposing.prove import PERCENT, sample_of
+from loader.proposing.plan import PERCENT, Model, Plan
 from loader.proposing.stopping import is_stopped, not_stopped
 from loader.setup.compile_queries import Undone
 from waltally.database import Connection, Target
@@ -122,7 +121,7 @@ def _fill(plan: Plan, target: Target, mark: str, is_whole: bool) -> None:
         " with (fillfactor = 80) on commit drop"
     )
     text = model.text
-    query = plan.plain(text) if is_whole else sample_of(plan, [text]).query(text)
+    query = (plan if is_whole else plan.sample(text)).plain(text)
     into = f"{mark} ({', '.join(map(quoted, model.columns))})"
     if not (
         is_whole
@@ -185,10 +184,10 @@ def _size(plan: Plan, mark: str) -> Size:
     are all known.
     """
     model = plan.models[mark]
-    sample = sample_of(plan, [model.text])
-    marks = {plan.source(sample.relation): "waltally_sampled"} if sample.relation else {}
+    sample = plan.sample(model.text)
+    marks = {plan.source(sample.sampled): "waltally_sampled"} if sample.sampled else {}
     models = {own: _counting(one, own, marks) for own, one in plan.models.items()}
-    sample = replace(sample, plan=replace(plan, models=models))
+    text = replace(sample, models=models).plain(models[mark].text)
     rare = f"filter (where waltally_blocks <= {_OFTEN})"
     columns, keys = (
         ", ".join(map(quoted, names)) for names in (model.columns, model.compiled.keys)
@@ -201,9 +200,9 @@ def _size(plan: Plan, mark: str) -> Size:
     )
     ((groups, width, rare_groups, seen, once),) = (
         (float(value or 0) for value in row)
-        for row in plan.catalog.connection.ask(sample.query(models[mark].text, ", ".join(sums)))
+        for row in plan.catalog.connection.ask(f"select {', '.join(sums)} from ({text}) as m")
     )
-    share = PERCENT / 100 if sample.relation else 1.0
+    share = PERCENT / 100 if sample.sampled else 1.0
     rows = groups
     if model.compiled.keys and seen:
         rows += rare_groups * (seen / (seen - once + once * share) - 1)
