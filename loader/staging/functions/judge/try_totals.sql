@@ -4,17 +4,6 @@ create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns v
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     derived jsonb;
-    totals constant text := (
-        select string_agg(
-            format('waltally_%s_%s %s', one.kind, one.place, types #>> array[one.value ->> 'name', 'type'])
-            || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
-        )
-        from (
-            select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
-            union all
-            select 'kept', place, value from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
-        ) as one
-    );
 begin
     for derived in select value from jsonb_array_elements(compiled -> 'derived') loop
         begin
@@ -23,7 +12,18 @@ begin
                 'create temporary table waltally_totals ('
                 'waltally_no integer, %s, waltally_derived %s generated always as (%s) stored'
                 ') partition by range (waltally_no)',
-                totals, derived ->> 'type', derived ->> 'expression'
+                (
+                    select string_agg(
+                        format('waltally_%s_%s %s', one.kind, one.place, types #>> array[one.value ->> 'name', 'type'])
+                        || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
+                    )
+                    from (
+                        select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+                        union all
+                        select 'kept', place, value from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
+                    ) as one
+                ),
+                derived ->> 'type', derived ->> 'expression'
             );
             drop table pg_temp.waltally_totals;
         exception

@@ -14,8 +14,7 @@ declare
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
 begin
-    -- A partitioned table has no file.
-    execute format('create temporary table %I (waltally_no integer, %s) partition by range (waltally_no)', pattern, (
+    execute format('create temporary table %I (%s) on commit drop', pattern, (
         select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
         from jsonb_array_elements(definitions) with ordinality as one (value, place)
     ));
