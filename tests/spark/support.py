@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
+from waltally_jobs.common import session
 from waltally_jobs.common.command import Settings
 from waltally_jobs.common.connections import connect as connect_job
 from waltally_jobs.evaluation import snapshot
@@ -26,7 +27,7 @@ from testkit.databases import Database
 from testkit.model import Query
 from testkit.notify_traffic import NO_PURGES, Traffic
 from testkit.servers import Cluster, connect
-from testkit.spark_jobs import APPS
+from testkit.spark_jobs import APPS, running
 from waltally.database import Connection
 from waltally.settings import Settings as LoaderSettings
 
@@ -42,6 +43,7 @@ def run_command(
     """
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(session, "running", running)
         patch.setattr(sys, "argv", [f"spark/{job}.py", *flags])
         for name, value in environment.items():
             if name.startswith(("PG", "LOADER_", "DBT_")):
