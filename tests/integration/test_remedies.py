@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from loader.findings.tables import identity_wide
+from loader.findings.identity import identity_wide
 from loader.source.asking_tables import ask_table
 from loader.source.remedies import PROVIDERS, replication_remedy
 from testkit.commands import ROOT, wait_until
