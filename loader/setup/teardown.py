@@ -27,12 +27,14 @@ from waltally.settings import Settings, jobs_schema
 _MADE = "select jsonb_array_elements(made) from {}.schema_migration"
 # Only what belongs to a role that the caller may act as.
 _INSTALLED = "select kind, name from {}.marked_object where pg_has_role(owner, 'usage')"
+# Tables of ours with rows of a slot: another program may have such tables in this schema.
 _OF_SLOTS = """
 select c.relname::text
-from pg_class as c
-inner join pg_namespace as n on n.oid = c.relnamespace
+from {}.schema_migration
+cross join jsonb_array_elements(made) as object
+inner join pg_class as c on c.oid = to_regclass(object ->> 1)
 inner join pg_attribute as a on a.attrelid = c.oid and a.attname = 'slot_name'
-where n.nspname = %s and c.relkind in ('r', 'p') and not c.relispartition
+where object ->> 0 = 'table'
 order by 1
 """
 
@@ -109,7 +111,7 @@ def _clear(target: Target, record: SlotPosition | None, drop_data: bool) -> list
     deleted += _models(target)
     query = "select slot_name from {}.slot_position where slot_name <> %s order by slot_name"
     if others := [name for (name,) in target.ask_staging(query, (target.slot,))]:
-        for (table,) in target.ask(_OF_SLOTS, (target.schema,)):
+        for (table,) in target.ask_staging(_OF_SLOTS):
             _delete(target, table)
         return [
             *deleted,

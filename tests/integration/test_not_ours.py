@@ -86,6 +86,8 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
     source.insert(3)
     for slot in ({}, other):
         source.must("run", "--once", **slot)
+    # Another program's.
+    source.execute("create table cdc.backups as select slot_name from cdc.slot_position")
     source.execute(
         "insert into cdc.model_watermark (model_name, slot_name, applied_lsn)"
         " select 'a.b', slot_name, '0/1' from cdc.slot_position"
@@ -96,6 +98,8 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
     for table in ("change_log", "model_watermark", "slot_position", "registered_model"):
         left = source.value(f"select distinct slot_name from cdc.{table}")
         assert left == other["LOADER_SLOT"], table
+    assert source.value("select count(*) from cdc.backups") == 2
+    source.execute("drop table cdc.backups")
     # As a killed job leaves it.
     source.execute("create table cdc_jobs.moved_0123456789abcdef ()")
     said = source.must("teardown", "--drop-data", "--yes", **other)
