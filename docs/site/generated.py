@@ -1,6 +1,6 @@
 """Writes what files repeat of the code: thresholds in alerts, exit codes in the runbook.
 
-python -m docs.site.generated: `make fix` runs it, and a test fails where a file differs.
+`make fix` runs it, and a test fails where a file differs.
 """
 
 from __future__ import annotations
