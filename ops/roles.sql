@@ -257,7 +257,7 @@ select format('grant select on %s to %I, %I', c.oid::regclass, :'spark', :'reade
 from :"schema".downstream_model as own
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
-where n.nspname || '.' || c.relname = own.model_name \gexec
+where n.nspname || '.' || c.relname = own.relation \gexec
 -- The views over models, as `loader init` writes them. A later build grants by itself: see grant_to_reader of the package.
 select distinct
     format('grant usage on schema %s to %I', c.relnamespace::regnamespace, :'reader'),
@@ -265,7 +265,7 @@ select distinct
 from (
     select relation_schema || '.' || relation_name as name from :"schema".registered_model
     union
-    select model_name from :"schema".downstream_model
+    select relation from :"schema".downstream_model
 ) as model
 cross join pg_class as read
 inner join pg_namespace as n on n.oid = read.relnamespace and n.nspname || '.' || read.relname = model.name

@@ -87,7 +87,7 @@ where
         %(since)s::pg_lsn,
         (
             select snapshot_lsn from cdc.baseline
-            where slot_name = %(slot)s and declared_name = %(model)s
+            where slot_name = %(slot)s and model_name = %(model)s
         ),
         '0/0'
     )

@@ -160,11 +160,11 @@ class Database(Commands):
     ) -> None:
         """Take one for every model, or this, at this target, as a seed of empty tables does."""
         self.execute(
-            "insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, "
-            "snapshot_lsn, system_identifier, table_identities) select slot_name, declared_name, "
+            "insert into cdc.baseline (slot_name, model_name, baseline_id, declaration, "
+            "snapshot_lsn, system_identifier, table_identities) select slot_name, model_name, "
             "gen_random_uuid(), registered_model.declaration, coalesce(%s, position_lsn), "
             "system_identifier, %s from cdc.slot_position "
-            "inner join cdc.registered_model using (slot_name) where %s in ('', declared_name) "
+            "inner join cdc.registered_model using (slot_name) where %s in ('', model_name) "
             "on conflict do nothing",
             *(at, identities, name),
         )

@@ -87,7 +87,7 @@ class Pipeline(System):
         at = self.source.value("select pg_current_wal_insert_lsn()")
         model = "ft_service_stats"
         for table in ("baseline_group", "baseline"):
-            self.target.execute(f"delete from cdc.{table} where declared_name = %s", model)
+            self.target.execute(f"delete from cdc.{table} where model_name = %s", model)
         for group, (live, archived) in recount.expected(self.dsns[0]).items():
             for part, counts in zip(
                 TABLES, ([live, live, 0], [archived, 0, archived]), strict=True

@@ -29,8 +29,9 @@ class QuerySystem(System):
         """
         self.declare(models)
         known = (
-            "select declared_name from cdc.installed_model"
-            " union select name from cdc.downstream_model where declaration ->> 'kind' <> 'changes'"
+            "select model_name from cdc.installed_model"
+            " union select model_name from cdc.downstream_model"
+            " where declaration ->> 'kind' <> 'changes'"
         )
         if self.target.value("select to_regclass('cdc.installed_model')"):
             for (name,) in self.target.execute(known):

@@ -27,7 +27,7 @@ select
     extract(epoch from watermark.moved_at)::float
 from cdc.slot_position as position
 inner join cdc.model_watermark as watermark using (slot_name)
-where position.slot_name = %s and watermark.model_name = '{MODEL}'
+where position.slot_name = %s and watermark.relation = '{MODEL}'
 """
 
 

@@ -27,7 +27,7 @@ SLOT = os.environ.get("LOADER_SLOT", "waltally")
 POSITION = """
 select (
     select applied_lsn::text from cdc.model_watermark
-    where model_name = 'analytics.ft_service_stats' and slot_name = %s
+    where relation = 'analytics.ft_service_stats' and slot_name = %s
 ) as position
 """
 AGE = """

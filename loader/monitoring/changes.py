@@ -11,9 +11,9 @@ from waltally.errors import SettingError
 from waltally.tables import Table
 
 _TABLE = """
-select own.model_name
+select own.relation
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.model_name = state.relation
+inner join {0}.downstream_model as own on own.relation = state.relation
 where
     state.slot_name = %s and state.model_name = %s || '_changes'
     and own.declaration ->> 'kind' = 'changes'

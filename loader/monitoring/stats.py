@@ -20,16 +20,16 @@ from waltally.tables import Table, format_names, literal, parse_names, quoted
 
 _MODELS = """
 (
-    select distinct on (declared_name)
-        declared_name as name, relation_schema, relation_name, declaration
+    select distinct on (model_name)
+        model_name as name, relation_schema, relation_name, declaration
     from {0}.registered_model
-    order by declared_name, installed_at desc
+    order by model_name, installed_at desc
 )
 union all
 select
-    name,
-    split_part(model_name, '.', 1),
-    substr(model_name, strpos(model_name, '.') + 1),
+    model_name,
+    split_part(relation, '.', 1),
+    substr(relation, strpos(relation, '.') + 1),
     declaration
 from {0}.downstream_model
 where declaration ->> 'kind' <> 'changes'
@@ -44,7 +44,7 @@ select
     mark.rejected_lsn::text
 from {0}.model_state as known
 left join {0}.model_watermark as mark
-    on mark.slot_name = known.slot_name and mark.model_name = known.relation
+    on mark.slot_name = known.slot_name and mark.relation = known.relation
 where known.relation = %s
 order by known.slot_name
 """

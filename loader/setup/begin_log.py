@@ -63,8 +63,8 @@ _DELETE_FROM_START = (
     "delete from {}.logged_table where slot_name = %(slot)s",
     "delete from {}.change_log where slot_name = %(slot)s and commit_lsn >= %(start)s",
     *(
-        f"delete from {{0}}.{table} where (slot_name, declared_name) in (select slot_name, "
-        "declared_name from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
+        f"delete from {{0}}.{table} where (slot_name, model_name) in (select slot_name, "
+        "model_name from {0}.baseline where slot_name = %(slot)s and snapshot_lsn >= %(start)s)"
         for table in ("baseline_rejection", "baseline_group", "baseline")
     ),
     # The same cluster sends these deletes again. Positions of another cluster mean nothing here.

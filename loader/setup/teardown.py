@@ -138,8 +138,8 @@ def _models(target: Target) -> list[str]:
         "select format('%%I.%%I', n.nspname, c.relname) from pg_class as c "
         "inner join pg_namespace as n on n.oid = c.relnamespace "
         "where n.nspname || '.' || c.relname in ("
-        "select model_name from {0}.installed_model where slot_name = %s "
-        "union select model_name from {0}.downstream_model) order by 1",
+        "select relation from {0}.installed_model where slot_name = %s "
+        "union select relation from {0}.downstream_model) order by 1",
         (target.slot,),
     )
     if not names:

@@ -65,15 +65,15 @@ def ask_narrow_leaves(
 
 COUNTED = """
 select
-    registered_model.declared_name,
+    registered_model.model_name,
     baseline.snapshot_lsn::text,
-    case when baseline.declared_name is not null then baseline.table_identities else (
+    case when baseline.model_name is not null then baseline.table_identities else (
         select jsonb_object_agg(table_schema || '.' || table_name, to_jsonb(logged))
         from {0}.logged_table as logged
         where logged.slot_name = registered_model.slot_name and table_oid is not null
     ) end
 from {0}.registered_model
-left join {0}.baseline using (slot_name, declared_name)
+left join {0}.baseline using (slot_name, model_name)
 where registered_model.slot_name = %s
 """
 """Gives each model with the identities of the tables that its baseline counted.

@@ -7,7 +7,7 @@ inner join pg_class as c on c.relnamespace = n.oid and c.relname = published.tab
 where
     (
         n.nspname = %s
-        or n.nspname || '.' || c.relname in (select model_name from {0}.installed_model)
+        or n.nspname || '.' || c.relname in (select relation from {0}.installed_model)
         or c.relname = 'rejected_changes'
         and n.nspname in (select relation_schema from {0}.registered_model)
     )

@@ -36,7 +36,7 @@ model as (
         exists (
             select from pg_class as c
             inner join pg_namespace as n on n.oid = c.relnamespace
-            where n.nspname || '.' || c.relname = plans.model_name
+            where n.nspname || '.' || c.relname = plans.relation
         ) as is_there,
         -- Its own baseline will be newer than all that is in the log by now.
         plans.snapshot_lsn is null and slot.has_baseline as awaits_seed,
@@ -74,7 +74,7 @@ reasons (name, slot_name, place, reason, remedy) as (
         held.slot_name,
         2,
         concat(
-            model.model_name,
+            model.relation,
             case when not model.is_there then ', which does not exist,' end,
             case
                 when model.applied_lsn is null then ' has applied nothing of slot ' || held.slot_name
@@ -86,8 +86,8 @@ reasons (name, slot_name, place, reason, remedy) as (
             coalesce(model.remedy, '`loader run --build` or `dbt build`'),
             case when not model.is_there and model.applied_lsn is not null then (
                 select concat('; or, if the model is gone for good: ', string_agg(concat(
-                    'delete from ', %(schema)s, '.', name, ' where model_name = ',
-                    quote_literal(model.model_name), ' and slot_name = ', quote_literal(held.slot_name), ';'
+                    'delete from ', %(schema)s, '.', name, ' where relation = ',
+                    quote_literal(model.relation), ' and slot_name = ', quote_literal(held.slot_name), ';'
                 ), ' '))
                 from unnest('{{installed_model,model_watermark}}'::text[]) as name
             ) end

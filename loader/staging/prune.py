@@ -73,7 +73,7 @@ delete from {0}.baseline_group as counted
 using {0}.baseline, {0}.slot_position as log
 where
     baseline.slot_name = counted.slot_name
-    and baseline.declared_name = counted.declared_name
+    and baseline.model_name = counted.model_name
     and log.slot_name = counted.slot_name
     and baseline.snapshot_lsn < log.start_lsn
 """

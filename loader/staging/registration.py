@@ -24,14 +24,14 @@ select
         from {0}.logged_table as logged
         where logged.slot_name = log.slot_name
     ),
-    registered_model.declared_name,
+    registered_model.model_name,
     registered_model.relation_schema,
     registered_model.relation_name,
     registered_model.declaration
 from {0}.slot_position as log
 left join {0}.registered_model using (slot_name)
 where log.slot_name = %s
-order by registered_model.declared_name
+order by registered_model.model_name
 """
 
 
@@ -74,7 +74,7 @@ def keep_applies_out(target: Target) -> None:
     It would write down of the log, or of models, what is about to be taken back.
     """
     locks.wait(target, "slot", target.slot)
-    installed = "select model_name from {}.installed_model where slot_name = %s order by model_name"
+    installed = "select relation from {}.installed_model where slot_name = %s order by relation"
     for (model,) in target.ask_staging(installed, (target.slot,)):
         locks.wait(target, "model", model)
 

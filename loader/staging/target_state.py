@@ -139,8 +139,8 @@ group by reason order by reason
 
 _MAY_READ = "select has_table_privilege(to_regclass(%s), 'select')"
 _REJECTED_ROWS = """
-select declared_name, reason, sum(row_count)::bigint from {}.baseline_rejection
-where slot_name = %s group by declared_name, reason order by declared_name, reason
+select model_name, reason, sum(row_count)::bigint from {}.baseline_rejection
+where slot_name = %s group by model_name, reason order by model_name, reason
 """
 
 
@@ -209,7 +209,7 @@ def apply(target: Target, part: Part = "all", until: int | None = None) -> list[
 def newest_rejections(target: Target) -> dict[str, int]:
     """Return, by relation, the newest change that it could not count; nothing of one without."""
     rows = target.ask_staging(
-        "select model_name, rejected_lsn from {}.model_watermark "
+        "select relation, rejected_lsn from {}.model_watermark "
         "where slot_name = %s and rejected_lsn is not null",
         (target.slot,),
     )

@@ -89,7 +89,7 @@ class ExamplePipeline:
         """Make the baselines of all models."""
         for system in self._systems:
             system.spark_job("spark-submit spark/seed.py")
-        baseline = "select min(snapshot_lsn)::text from cdc.baseline where declared_name = %s"
+        baseline = "select min(snapshot_lsn)::text from cdc.baseline where model_name = %s"
         for name in self.recounts:
             # From here on a model remembers purged rows, also over later baselines.
             self._since.setdefault(name, self.warehouse.value(baseline, name))

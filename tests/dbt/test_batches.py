@@ -9,7 +9,7 @@ def test_batches_end_where_a_transaction_ends(built: Warehouse) -> None:
     built.write(50)
     ahead = (
         "select count(*) from cdc.change_log as log inner join cdc.model_watermark as mark"
-        f" on log.commit_lsn >= mark.applied_lsn where mark.model_name = '{TABLE}'"
+        f" on log.commit_lsn >= mark.applied_lsn where mark.relation = '{TABLE}'"
     )
     largest = built.target.value(
         "select max(size) from (select count(*) as size from cdc.change_log group by commit_lsn)"
@@ -26,7 +26,7 @@ def test_batches_end_where_a_transaction_ends(built: Warehouse) -> None:
         assert model.is_behind or not waiting
     assert batches > 3
     built.must_be_exact()
-    written = "select xmin::text from cdc.model_watermark order by model_name"
+    written = "select xmin::text from cdc.model_watermark order by relation"
     before = built.target.execute(written)
     built.apply()
     assert built.target.execute(written) == before, "an empty batch writes nothing"

@@ -51,7 +51,7 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(built: 
         wait_until(lambda: len(set(dict(built.target.execute(POSITIONS)).values())) == 1)
         built.target.execute(
             "update cdc.baseline set (baseline_id, snapshot_lsn) = (gen_random_uuid(),"
-            " position_lsn + 48) from cdc.slot_position where declared_name = %s",
+            " position_lsn + 48) from cdc.slot_position where model_name = %s",
             OTHER,
         )
         wait_until(lambda: "waits" in applier._reported.get(f"analytics.{OTHER}", ()))

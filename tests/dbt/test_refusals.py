@@ -98,7 +98,7 @@ def test_a_second_slot_on_a_model_is_refused(built: Warehouse) -> None:
         " from cdc.logged_table as own;"
         "insert into cdc.baseline select (jsonb_populate_record(own, jsonb_build_object("
         "'slot_name', 'other', 'snapshot_lsn', position_lsn))).* from cdc.baseline as own, "
-        f"cdc.slot_position as at where at.slot_name = 'other' and declared_name = '{MODEL}'"
+        f"cdc.slot_position as at where at.slot_name = 'other' and model_name = '{MODEL}'"
     )
     before = stored(built)
     for is_refresh in (False, True):
@@ -117,7 +117,7 @@ def test_a_second_slot_on_a_model_is_refused(built: Warehouse) -> None:
     built.put(MODEL, slot="other")
     built.target.execute("select from cdc.apply('other')")
     assert built.model() == {}
-    moved = f"select slot_name from cdc.model_watermark where model_name = '{TABLE}'"
+    moved = f"select slot_name from cdc.model_watermark where relation = '{TABLE}'"
     assert built.target.value(moved) == "other"
 
 

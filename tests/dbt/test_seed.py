@@ -88,7 +88,7 @@ def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(built: Warehouse) ->
     model = rebuilt(built.prune)
     assert (model.state, "after its baseline" in str(model.reason)) == ("failed", True)
     built.seed()
-    another = "update cdc.baseline set baseline_id = gen_random_uuid() where declared_name = %s"
+    another = "update cdc.baseline set baseline_id = gen_random_uuid() where model_name = %s"
     assert rebuilt(lambda: built.target.execute(another, MODEL)).is_behind
     built.must_be_exact()
 

@@ -134,7 +134,7 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
-    found = lab.target.execute("select declared_name, slot_name from cdc.registered_model")
+    found = lab.target.execute("select model_name, slot_name from cdc.registered_model")
     assert dict(found) == {name: system.slot for name, system in lab.systems.items()}
     follows = ("follows", None, None)
     assert lab.states("may_see") == dict.fromkeys(TABLES, follows)

@@ -27,7 +27,7 @@ MODELS = {
     THIRD: counting(LIVE, "service_id"),
 }
 TABLE = f"analytics.{MODEL}"
-POSITIONS = "select split_part(model_name, '.', 2), applied_lsn::text from cdc.model_watermark"
+POSITIONS = "select split_part(relation, '.', 2), applied_lsn::text from cdc.model_watermark"
 
 Returned = TypeVar("Returned")
 
@@ -84,7 +84,7 @@ class Warehouse(Pipeline):
 
     def ask_refresh(self, name: str) -> None:
         """Let this model start from its baseline at the next apply."""
-        asked = "update cdc.installed_model set is_refresh_asked = true where declared_name = %s"
+        asked = "update cdc.installed_model set is_refresh_asked = true where model_name = %s"
         self.target.execute(asked, name)
 
     def try_again(self) -> None:
@@ -131,7 +131,7 @@ class Warehouse(Pipeline):
 
     def be_patient(self, name: str) -> None:
         """Let a model wait for locks as long as this test likes."""
-        routine = "select routine from cdc.installed_model where declared_name = %s"
+        routine = "select routine from cdc.installed_model where model_name = %s"
         self.target.execute(
             f"alter routine {self.target.value(routine, name)} set lock_timeout = '1h'"
         )
@@ -139,7 +139,7 @@ class Warehouse(Pipeline):
     @contextmanager
     def late(self, name: str) -> Iterator[None]:
         """Hold a model back while the others are applied."""
-        hold = "update cdc.installed_model set error = %s, retry_at = %s where declared_name = %s"
+        hold = "update cdc.installed_model set error = %s, retry_at = %s where model_name = %s"
         self.target.execute(hold, "held", "infinity", name)
         yield
         self.target.execute(hold, None, None, name)

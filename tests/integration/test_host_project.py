@@ -56,7 +56,7 @@ def test_models_join_and_leave_while_a_loader_builds(
     environment = {**host, **profiles(tmp_path)}
     source.dbt("run", **environment)
     assert source.execute(
-        "select declared_name, relation_schema, relation_name from cdc.registered_model"
+        "select model_name, relation_schema, relation_name from cdc.registered_model"
     ) == [("ft_notes", "elsewhere", "ft_notes")]
     source.take_baseline()
     source.execute("alter table unrelated add kind text default 'new'")

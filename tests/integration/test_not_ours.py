@@ -89,7 +89,7 @@ def test_a_purge_keeps_what_other_slots_have_staged(source: Database) -> None:
     # Another program's.
     source.execute("create table cdc.backups as select slot_name from cdc.slot_position")
     source.execute(
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn)"
+        "insert into cdc.model_watermark (relation, slot_name, applied_lsn)"
         " select 'a.b', slot_name, '0/1' from cdc.slot_position"
     )
     said = source.must("teardown", "--drop-data", "--yes")

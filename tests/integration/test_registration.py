@@ -25,9 +25,7 @@ def source(source: Database) -> Database:
 
 def registered(source: Database) -> dict[str, str]:
     """The text of each registered model."""
-    return dict(
-        source.execute("select declared_name, reading ->> 'text' from cdc.registered_model")
-    )
+    return dict(source.execute("select model_name, reading ->> 'text' from cdc.registered_model"))
 
 
 def staged_of(source: Database, table: str, since: str = "0/0") -> int:
@@ -72,20 +70,20 @@ def test_a_model_that_is_forgotten_leaves_its_table_and_nothing_else(source: Dat
     source.must("setup")
     source.take_baseline()
     source.execute(
-        "insert into cdc.archived_delete select slot_name, model_name, 'rows', '0/1', '{a}', '{1}' "
+        "insert into cdc.archived_delete select slot_name, relation, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
-        "insert into cdc.baseline_group select slot_name, declared_name, 'rows', '{a}', '{1}' "
+        "insert into cdc.baseline_group select slot_name, model_name, 'rows', '{a}', '{1}' "
         "from cdc.baseline;"
-        "insert into cdc.baseline_rejection select slot_name, declared_name, 'rows', 'odd', 1, "
+        "insert into cdc.baseline_rejection select slot_name, model_name, 'rows', 'odd', 1, "
         "'{}' from cdc.baseline;"
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
-        "select model_name, slot_name, '0/1' from cdc.installed_model"
+        "insert into cdc.model_watermark (relation, slot_name, applied_lsn) "
+        "select relation, slot_name, '0/1' from cdc.installed_model"
     )
     assert source.must("forget", "ft_gone") == "forgot analytics.ft_gone; the table stays\n"
     for table in ("registered_model", "baseline", "baseline_group", "baseline_rejection"):
-        assert source.execute(f"select declared_name from cdc.{table}") == [("ft_service_stats",)]
+        assert source.execute(f"select model_name from cdc.{table}") == [("ft_service_stats",)]
     for table in ("model_watermark", "installed_model", "archived_delete"):
-        left = source.execute(f"select model_name from cdc.{table}")
+        left = source.execute(f"select relation from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")
     source.refused_with(2, "No model ft_gone is installed", "forget", "ft_gone")
@@ -99,7 +97,7 @@ def test_a_second_slot_on_a_model_that_cannot_tell_them_apart_is_refused(source:
     source.must("setup")
     source.must("teardown", "--yes")
     source.execute(
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn) "
+        "insert into cdc.model_watermark (relation, slot_name, applied_lsn) "
         "values ('analytics.ft_service_stats', 'former', '0/1')"
     )
     said = source.refused_with(2, "fed by the slot former", "setup")

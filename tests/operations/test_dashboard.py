@@ -38,7 +38,7 @@ def root(source: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     source.dbt("run", "--select", "+ft_service_stats", **profiles(home))
     # As dbt does where a project's config says `changes`; the package's own model keeps none.
     source.execute(
-        "select cdc.install_changes(project_name, relation_schema, relation_name, declared_name,"
+        "select cdc.install_changes(project_name, relation_schema, relation_name, model_name,"
         " declaration, '1 hour') from cdc.installed_model"
     )
     build(source)

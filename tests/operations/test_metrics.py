@@ -155,7 +155,7 @@ def test_what_is_served_is_what_happened(served: Served) -> None:
 def test_the_age_of_an_audit_is_told_once_there_is_one(served: Served) -> None:
     age = "waltally_model_audit_age_seconds"
     assert served.value(age, model=MODEL) is None
-    note = "update cdc.model_watermark set audited_at = now() - %s::interval where model_name = %s"
+    note = "update cdc.model_watermark set audited_at = now() - %s::interval where relation = %s"
     served.target.execute(note, "1 hour", MODEL)
     served.wait_for(age, 3600, model=MODEL)
     assert (served.value(age, model=MODEL) or 0) < 7200

@@ -184,15 +184,15 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     goes(
         3,
         "insert into cdc.model_watermark"
-        " (model_name, slot_name, applied_lsn, baseline_id, declaration)"
+        " (relation, slot_name, applied_lsn, baseline_id, declaration)"
         " select 'dev.it''s', slot_name, '2/10', baseline_id, declaration from cdc.model_watermark",
     )
-    needs = "declared_name, relation_name, declaration, needed, routine, needs"
+    needs = "model_name, relation_name, declaration, needed, routine, needs"
     goes(
         1,
-        f"insert into cdc.installed_model (slot_name, model_name, relation_schema, {needs}) select "
+        f"insert into cdc.installed_model (slot_name, relation, relation_schema, {needs}) select "
         f"slot_name, 'dev.it''s', 'dev', {needs} from cdc.installed_model "
-        "where model_name like 'analytics.%'",
+        "where relation like 'analytics.%'",
         f"dev.it's, which does not exist, has applied slot {slot} only up to 2/10: ",
         "; or, if the model is gone for good: delete",
     )
@@ -223,10 +223,10 @@ def test_whoever_needs_a_partition_keeps_it(pipeline: Pipeline) -> None:
     # A model that waits for its first seed, which will be newer than all of this, holds nothing.
     goes(
         3,
-        'insert into cdc.installed_model select (jsonb_populate_record(own, \'{"declared_name": '
-        '"new", "model_name": "dev.new"}\')).* from cdc.installed_model as own',
+        'insert into cdc.installed_model select (jsonb_populate_record(own, \'{"model_name": '
+        '"new", "relation": "dev.new"}\')).* from cdc.installed_model as own',
     )
-    run("delete from cdc.installed_model where declared_name = 'new'")
+    run("delete from cdc.installed_model where model_name = 'new'")
     goes(0, "update cdc.model_watermark set applied_lsn = '1/8'")
     assert "dropped" not in pipeline.must("prune")
     assert start(pipeline.target) == "1/0"

@@ -245,7 +245,7 @@ class Model:
 
     def seed(self) -> None:
         """Store a baseline: the query's rows as they are."""
-        self.lab.execute("delete from cdc.baseline_group where declared_name = %s", self.name)
+        self.lab.execute("delete from cdc.baseline_group where model_name = %s", self.name)
         texts = ", ".join(f"{quoted(name)}::text" for name, _, _ in self.columns)
         with self.lab.zone(self.timezone):
             self.lab.execute(

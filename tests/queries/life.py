@@ -96,7 +96,7 @@ class Life(QuerySystem):
             columns = self.target.value(
                 "select string_agg(format('%%I', one.name), ', ') from cdc.downstream_model as own"
                 " cross join cdc.list_columns(own.declaration) as one"
-                " where own.name = %s and one.is_shown",
+                " where own.model_name = %s and one.is_shown",
                 name,
             )
             query = self.models[name][0].replace('"db".', "")

@@ -336,7 +336,7 @@ class ModelTrial(Trial[Above]):
         for model, outcome in models:
             for routine, error in self.lab.execute(
                 "select left(own.routine, strpos(own.routine, '(') - 1), own.error from cdc.downstream_model as own "
-                "where own.model_name = %s and cdc.is_to_be_filled(own.model_name)",
+                "where own.relation = %s and cdc.is_to_be_filled(own.relation)",
                 f"lab.{model.name}",
             ):
                 if error:
@@ -354,7 +354,7 @@ class ModelTrial(Trial[Above]):
         lowest = {
             name
             for (name,) in self.lab.execute(
-                "select model_name from cdc.downstream_model where level = 1 and error is null"
+                "select relation from cdc.downstream_model where level = 1 and error is null"
             )
         }
         names = [f"lab.{model.name}" for model, outcome in models if outcome.kind == "kept"]

@@ -82,7 +82,7 @@ class Below(Model):
     def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
         super().__init__(lab, name, query, rng, **options)
         lab.execute(
-            "insert into cdc.installed_model (slot_name, model_name, declared_name, "
+            "insert into cdc.installed_model (slot_name, relation, model_name, "
             "relation_schema, relation_name, declaration, needed, routine, needs) "
             "values ('lab', %s, %s, 'lab', %s, %s, '{}', '', '[]')",
             *(f"lab.{name}", name, name, json.dumps(self.compiled)),
@@ -97,7 +97,7 @@ class Above:
         self.inputs = [
             known
             for (known,) in lab.execute(
-                "select declared_name from cdc.installed_model union select name from cdc.downstream_model order by 1"
+                "select model_name from cdc.installed_model union select model_name from cdc.downstream_model order by 1"
             )
             if f"{{{known}}}" in query
         ]
@@ -157,16 +157,14 @@ def fill_one(lab: Lab, model: str, routine: str) -> None:
     for step in ("fill", "catch up"):
         lab.execute(f"select {routine}('{step}', null, null::text[], null, null::text[])")
     # The session may find another = first.
-    lab.execute("delete from cdc.to_fill where model_name operator(pg_catalog.=) %s", model)
+    lab.execute("delete from cdc.to_fill where relation operator(pg_catalog.=) %s", model)
     lab.execute("select cdc.fill_above(%s, 'below')", model)
 
 
 def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> None:
     """Fill models while their inputs change, as sessions of their own do."""
     snapshots = {}
-    routine = (
-        "(select routine from cdc.downstream_model where model_name operator(pg_catalog.=) %s)"
-    )
+    routine = "(select routine from cdc.downstream_model where relation operator(pg_catalog.=) %s)"
     with closing(psycopg2.connect(lab.connection.dsn)) as filler, filler.cursor() as cursor:
         for model in models:
             lab.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", model)
@@ -195,9 +193,9 @@ def fill(lab: Lab) -> int:
     """Fill what is to be filled, the lowest first, and return how many there were."""
     count = 0
     while due := lab.execute(
-        "select own.model_name, left(own.routine, strpos(own.routine, '(') - 1) "
-        "from cdc.downstream_model as own where cdc.is_to_be_filled(own.model_name) "
-        "order by own.level, own.model_name limit 1"
+        "select own.relation, left(own.routine, strpos(own.routine, '(') - 1) "
+        "from cdc.downstream_model as own where cdc.is_to_be_filled(own.relation) "
+        "order by own.level, own.relation limit 1"
     ):
         fill_one(lab, *due[0])
         count += 1

@@ -50,9 +50,9 @@ class Follower:
     def present(self) -> Counter[str]:
         columns = self._ask(
             "select string_agg(format('%I', one.name), ', ') from ("
-            " select declaration from cdc.downstream_model where model_name = 'analytics."
+            " select declaration from cdc.downstream_model where relation = 'analytics."
             f"{self.name}' union all select declaration from cdc.installed_model"
-            f" where model_name = 'analytics.{self.name}') as own"
+            f" where relation = 'analytics.{self.name}') as own"
             " cross join cdc.list_columns(own.declaration) as one where one.is_shown"
         )[0][0]
         rows = self._ask(

@@ -33,7 +33,7 @@ def test_two_threads_of_dbt_that_install_models_below_one_know_its_level(life: L
         ),
     }
     life.keep({**MODELS, **added}, is_refresh=False)
-    level = "select level from cdc.downstream_model where name = 'high'"
+    level = "select level from cdc.downstream_model where model_name = 'high'"
     assert life.target.value(level) == 2
     added["low_one"] = below.format("sizes", "most"), {}
     added["low_two"] = below.format("amount", "named"), {}
@@ -75,9 +75,9 @@ def test_what_no_model_may_read_is_refused_in_setup(life: Life) -> None:
 
 def test_two_threads_of_dbt_install_models_of_one_slot_without_a_deadlock(life: Life) -> None:
     install = (
-        "select cdc.install_model(slot_name, relation_schema, relation_name, declared_name,"
+        "select cdc.install_model(slot_name, relation_schema, relation_name, model_name,"
         " declaration, reading, routine, needs, false, false, engine, '{}', project_name, target_schema)"
-        " from cdc.installed_model where declared_name = %s"
+        " from cdc.installed_model where model_name = %s"
     )
     with life.other_session() as one, ThreadPoolExecutor() as pool:
         one.ask(

@@ -45,7 +45,7 @@ def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(
     life.must_be_exact("named", "most")
     asked = (
         "select failures, round(extract(epoch from retry_at - clock_timestamp()))::int"
-        " from cdc.downstream_model where name = 'narrow'"
+        " from cdc.downstream_model where model_name = 'narrow'"
     )
     ((before, _),) = life.target.execute(asked)
     for _ in range(3):
@@ -71,7 +71,9 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
         life.target.execute(f"{told} 'select 50000::bigint'")
     life.must_say("named", "waits", "more rows of analytics.sales changed at once than it follows")
     life.must_say("most", "waits", "analytics.named, which it reads, is to be filled first")
-    failed = "update cdc.downstream_model set error = 'no', remedy = 'do it' where name = 'named'"
+    failed = (
+        "update cdc.downstream_model set error = 'no', remedy = 'do it' where model_name = 'named'"
+    )
     life.target.execute(failed)
     assert life.state("most") == ("waits", "analytics.named, which it reads, failed: no", "do it")
     exact = "select cdc.exact_as_of(slot_name, %s) is not null from cdc.slot_position"
@@ -86,7 +88,7 @@ def test_a_model_that_somebody_has_locked_is_filled_afterwards_and_says_so(life:
         life.catch_up()
         builds = "`loader run --build` or `dbt build`"
         life.must_say("named", "waits", "it could not be locked: ", builds)
-        asked = "select count(*) from cdc.to_fill where model_name = 'analytics.named'"
+        asked = "select count(*) from cdc.to_fill where relation = 'analytics.named'"
         for _ in range(3):
             life.try_again()
         assert life.target.value(asked) == 1
@@ -130,14 +132,14 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
         for name in ("sales", "shops", *others):
             assert life.state(name) == ("follows", "", "")
         assert life.differing(*others) == {}
-        queued = "select count(distinct xid) from cdc.queued_change where model_name = %s"
+        queued = "select count(distinct xid) from cdc.queued_change where relation = %s"
         assert life.target.value(queued, table) > 2
         if end == "killed":
             life.target.execute("select pg_terminate_backend(%s)", pid)
             assert isinstance(filling.exception(), LoaderError)
         elif end == "asked":
             life.target.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", table)
-            asked = "select count(*) from cdc.to_fill where model_name = %s"
+            asked = "select count(*) from cdc.to_fill where relation = %s"
             assert life.target.value(asked, table) == 2
         elif end == "full":
             life.source.execute(CHANGES[0])
@@ -237,7 +239,7 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
 def test_a_model_that_setup_forgets_while_dbt_installs_it_is_filled(life: Life) -> None:
     """Nobody tells it of what its inputs change in between."""
     with life.other_session() as setup, ThreadPoolExecutor() as pool:
-        setup.ask("delete from cdc.downstream_model where name = 'named'")
+        setup.ask("delete from cdc.downstream_model where model_name = 'named'")
         installing = pool.submit(life.install_above, "named")
         waiting = "select count(*) from pg_stat_activity where wait_event = 'transactionid'"
         wait_until(lambda: setup.ask(waiting) == [(1,)], "it waits")
@@ -262,7 +264,7 @@ def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Li
     life.install_above("named", "dev")
     life.must_be_exact()
     assert life.state("dev.named") == ("follows", "", "")
-    life.target.execute("update cdc.downstream_model set error = 'no' where model_name ~ '^dev'")
+    life.target.execute("update cdc.downstream_model set error = 'no' where relation ~ '^dev'")
     assert life.state("dev.named")[0] == "failed"
     wait = "select cdc.wait_for(slot_name, position_lsn, '100ms') from cdc.slot_position"
     assert life.target.value(wait)
@@ -275,7 +277,7 @@ def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Li
 def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
     query = life.target.value(
         "select cdc.write_difference(declaration, 'analytics.named', 9)"
-        " from cdc.downstream_model where name = 'named'"
+        " from cdc.downstream_model where model_name = 'named'"
     )
     assert life.target.execute(query) == [(3, 0, [])]
     life.target.execute(
@@ -290,7 +292,7 @@ def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(lif
 
 
 def test_an_input_that_is_emptied_dropped_or_built_again_by_hand(life: Life) -> None:
-    refresh = "update cdc.installed_model set is_refresh_asked = true where declared_name = 'sales'"
+    refresh = "update cdc.installed_model set is_refresh_asked = true where model_name = 'sales'"
     life.target.execute("truncate analytics.sales")
     life.target.execute(refresh)
     life.must_be_exact()
@@ -367,7 +369,7 @@ def test_a_key_a_column_a_right_or_a_name_taken_away_is_given_back_by_what_is_sa
         life.keep(MODELS)
         life.must_be_exact()
 
-    routine = "select routine from cdc.installed_model where declared_name = 'sales'"
+    routine = "select routine from cdc.installed_model where model_name = 'sales'"
     ((name,),) = life.target.execute(routine)
     life.target.execute(f"create role poor; alter function {name} owner to poor")
     life.source.execute("update lab.sale set amount = amount + 1")
@@ -403,7 +405,7 @@ def test_an_audit_names_an_input_that_does_not_follow(life: Life) -> None:
     audit = "spark-submit spark/audit.py --model named"
     is_noted = "select audited_at is not null from cdc.model_state where model_name = 'named'"
     life.target.execute(
-        "update cdc.installed_model set error = 'no', remedy = 'do it' where declared_name = 'sales'"
+        "update cdc.installed_model set error = 'no', remedy = 'do it' where model_name = 'sales'"
     )
     assert "Note: analytics.sales, which it reads, failed: no" in life.spark_job(audit)
     assert not life.target.value(is_noted)

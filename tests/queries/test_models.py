@@ -20,10 +20,10 @@ from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill, fill_bes
 ABOVE = {name: query for name, _, query in cases("models")}
 
 NOT_ABOVE = """
-select own.name, lower.name
+select own.model_name, lower.model_name
 from cdc.downstream_model as own
-join cdc.downstream_input as input on input.model_name = own.model_name
-join cdc.downstream_model as lower on lower.model_name = input.input_name
+join cdc.downstream_input as input on input.relation = own.relation
+join cdc.downstream_model as lower on lower.relation = input.input_relation
 where own.level <= lower.level
 """
 
@@ -222,7 +222,7 @@ def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_
     below.catch_up()
     assert lab.value("select count(*) from lab.app_user where id > 900") == 3
     assert lab.execute("select n from lab.pairs") == [(4,)]
-    errors = dict(lab.execute("select name, error from cdc.downstream_model"))
+    errors = dict(lab.execute("select model_name, error from cdc.downstream_model"))
     assert "seven" in errors["numbered"]
     assert "division by zero" in errors["divided"]
     lab.transact("delete from lab.users")
@@ -240,7 +240,7 @@ def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: Lab) ->
     lab.transact("insert into lab.orders (id, amount) values (3, 7)")
     below.catch_up()
     said = "a sum would be Infinity"
-    assert said in lab.value("select error from cdc.downstream_model where name = 'infinite'")
+    assert said in lab.value("select error from cdc.downstream_model where model_name = 'infinite'")
     with pytest.raises(psycopg2.errors.InvalidTextRepresentation, match=said):
         fill(lab)
     lab.transact("delete from lab.orders where id = 3")
@@ -352,7 +352,7 @@ def test_of_a_large_group_no_more_is_read_than_its_answer_needs(lab: Lab) -> Non
         return {name: count - before[name] for name, count in lab.execute(counted)}
 
     assert max(read("delete from lab.customers where id = 2").values()) < 30
-    lab.execute("delete from cdc.downstream_model where name = 'linked'")
+    lab.execute("delete from cdc.downstream_model where model_name = 'linked'")
     assert max(read("update lab.customers set region_id = 9000 where id = 4007").values()) < 30
     assert lab.value("select id from lab.latest where name = 'large'") == 4007
     assert fill(lab) == 0
@@ -379,7 +379,7 @@ def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) 
             if rng.random() < 0.8:
                 model.catch_up()
                 failed = lab.execute(
-                    "select model_name, error from cdc.downstream_model where error is not null"
+                    "select relation, error from cdc.downstream_model where error is not null"
                 )
                 assert failed == []
         asked = lab.execute("select distinct reason from cdc.to_fill")
@@ -411,9 +411,9 @@ def test_what_is_told_to_each_model_while_it_is_filled_is_added_at_its_end(
     change()
     for _ in range(3):
         fill_beside(lab, [f"lab.{model.name}" for model in above], change)
-        failed = lab.execute("select model_name, error from cdc.downstream_model where error <> ''")
+        failed = lab.execute("select relation, error from cdc.downstream_model where error <> ''")
         assert failed == []
-        asked = {name for (name,) in lab.execute("select model_name from cdc.to_fill")}
+        asked = {name for (name,) in lab.execute("select relation from cdc.to_fill")}
         for model in above:
             if f"lab.{model.name}" not in asked:
                 caught_up += 1

@@ -70,7 +70,7 @@ def test_a_wider_type_needs_no_seed_and_until_dbt_builds_no_row_is_left_out(
 ) -> None:
     writer = Writer(system)
     alter = "alter table lab.item alter column {} type {}"
-    baselines = "select array_agg(baseline_id order by declared_name) from cdc.baseline"
+    baselines = "select array_agg(baseline_id order by model_name) from cdc.baseline"
     taken = system.target.value(baselines)
     with system.start("--build") as running:
         for number in range(4):

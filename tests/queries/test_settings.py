@@ -94,7 +94,7 @@ order by md5(name)
 """
 COMPILED = """
 select cdc.compile_query(reading ->> 'text', reading -> 'sources', reading -> 'options')
-from cdc.registered_model order by declared_name
+from cdc.registered_model order by model_name
 """
 
 

@@ -108,10 +108,10 @@ class Kept(QuerySystem):
         return [
             column
             for (column,) in self.target.execute(
-                "select own.name from (select declared_name as name, declaration from"
-                " cdc.registered_model union all select name, declaration from"
+                "select own.name from (select model_name, declaration from"
+                " cdc.registered_model union all select model_name, declaration from"
                 " cdc.downstream_model) as model cross join cdc.list_columns(declaration) as own"
-                " where model.name = %s and kind in ('kept', 'part') order by place",
+                " where model.model_name = %s and kind in ('kept', 'part') order by place",
                 name,
             )
         ]

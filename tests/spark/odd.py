@@ -25,9 +25,9 @@ KEPT = {
     " where model_name = '{0}' order by 1, 2, 3",
     "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
     " from cdc.archived_delete cross join unnest(measures) with ordinality as u (measure, place)"
-    " where model_name = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
+    " where relation = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
     "mark": "select applied_lsn::text, rejected_lsn::text from cdc.model_watermark"
-    " where model_name = '{0}'",
+    " where relation = '{0}'",
 }
 
 

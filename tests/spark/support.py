@@ -145,8 +145,8 @@ class Source(Database):
     def previous_seed(self) -> None:
         """Store a seed that no count would give, so that its survival can be seen."""
         self.execute(
-            "insert into cdc.baseline_group (slot_name, declared_name, part, dimensions, measures)"
-            " select slot_name, declared_name, 'public.notifications', '{a, b, sms, previous}',"
+            "insert into cdc.baseline_group (slot_name, model_name, part, dimensions, measures)"
+            " select slot_name, model_name, 'public.notifications', '{a, b, sms, previous}',"
             " '{7, 7, 0}' from cdc.registered_model"
         )
         self.take_baseline()

@@ -50,7 +50,7 @@ def insert(orders: Kept, *days: int) -> None:
 def give_to(orders: Kept, engine: str, *names: str) -> None:
     """As `dbt build` does of a model that says so."""
     orders.target.execute(
-        "update cdc.installed_model set engine = %s where declared_name = any (%s)",
+        "update cdc.installed_model set engine = %s where model_name = any (%s)",
         engine,
         list(names or ("channels",)),
     )

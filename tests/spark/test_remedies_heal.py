@@ -168,7 +168,7 @@ class Way(NamedTuple):
     command: str = ""
 
 
-OF_ORDERS = "where declared_name = 'ft_orders'"
+OF_ORDERS = "where model_name = 'ft_orders'"
 WAYS = {
     "another query is installed": Way(measures=f"{COUNTED}, {SUMMED}", command="dbt build"),
     # As where DDL has changed rows. Nothing is missing before something more is staged.

@@ -83,8 +83,8 @@ def test_a_first_baseline_of_a_declaration_counts_the_stored_rows(purging: Kept)
 
 def test_a_model_that_cannot_come_to_the_snapshot_is_refused_with_its_state(purging: Kept) -> None:
     purging.target.execute(
-        "insert into cdc.model_watermark (model_name, slot_name, applied_lsn)"
-        " select model_name, 'another', '0/1' from cdc.installed_model"
+        "insert into cdc.model_watermark (relation, slot_name, applied_lsn)"
+        " select relation, 'another', '0/1' from cdc.installed_model"
     )
     with purging.follow():
         code, _, err = purging.run("seed")
@@ -115,7 +115,7 @@ def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(purging: K
     purging.install("purged", "other", target="analytics")
     purging.apply()
     assert purging.target.value("select sum(order_count) from other.purged") == 160
-    written = "select sum(measures[1]) from cdc.archived_delete where model_name = 'other.purged'"
+    written = "select sum(measures[1]) from cdc.archived_delete where relation = 'other.purged'"
     assert purging.target.value(written) == 7
 
 

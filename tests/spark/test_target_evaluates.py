@@ -21,16 +21,14 @@ from waltally.tables import Table
 
 # Of values that are equal a group may have any: numerics, -0 and 0, a day and 24 hours.
 BASELINE = (
-    "select declared_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
-    " select declared_name, part, array(select coalesce(trim_scale(substring(d from '^-?[0-9]+[.][0-9]+$')::numeric)::text,"
+    "select model_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
+    " select model_name, part, array(select coalesce(trim_scale(substring(d from '^-?[0-9]+[.][0-9]+$')::numeric)::text,"
     " case d when '-0' then '0' else replace(replace(d, chr(34) || '1 day' || chr(34), '24:00:00'), '1 day', '24:00:00') end)"
     " from unnest(dimensions) with ordinality as one (d, n) order by n) as dimensions, place, sum(measure) as total"
     " from cdc.baseline_group cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
     ") as t group by 1, 2, 3 order by 1, 2, 3"
 )
-REJECTED = (
-    "select declared_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
-)
+REJECTED = "select model_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"
 
 
 def test_the_target_evaluates_the_rows_that_the_source_would(
@@ -122,7 +120,7 @@ def test_a_source_without_our_functions_refuses_the_rows_that_the_stream_refuses
         lengths = "select octet_length(pad), count(*) from analytics.pads group by 1"
         assert target.execute(lengths) == [(4, 10)]
         assert target.execute("select count(*) from analytics.keys") == [(2,)]
-        rejected = "select declared_name, part, reason, row_count from cdc.baseline_rejection"
+        rejected = "select model_name, part, reason, row_count from cdc.baseline_rejection"
         seeded = target.execute(f"{rejected} order by 1, 3")
         assert [(name, count) for name, _, _, count in seeded] == [
             ("keys", 1),

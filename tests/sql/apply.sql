@@ -47,15 +47,15 @@ select 's', '0/10'::pg_lsn + place * 16, 1, 1, now(), 'I', '{}' from generate_se
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+    (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
 values (
     's', 'app.ft', 'ft', 'app', 'ft',
     '{"query": "", "kind": "fact", "sources": [{"table": "public.orders", "schema": "public", "keeps_deleted": false,
     "columns": [{"name": "a", "is_needed": true}]}]}', '{"public.orders": ["a"]}',
     'app.apply(text, text, cdc.change[], integer[], integer[], text[], anyarray)', '[]', '{1}'
 );
-insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
-select slot_name, declared_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.registered_model;
+insert into cdc.baseline (slot_name, model_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, model_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.registered_model;
 
 update cdc.installed_model set needs = '[["public.orders", ["a"]]]';
 create temporary view places as
@@ -121,7 +121,7 @@ from cdc.report_models('s', false, null);
 create temporary table marks as select * from cdc.model_watermark;
 create temporary view held as select concat_ws(' ', cdc.wait_for('s', '0/90', '0'), cdc.wait_for('s', '0/90', '0', '{new}')) as words;
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+    (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
 select slot_name, 'app.new', 'new', 'app', 'new', declaration, needed, routine, needs, table_nos from cdc.installed_model;
 insert into got select 'a new model waits for its seed', words, 't f' from held;
 update cdc.slot_position set broken = 'the source was restored';
@@ -130,7 +130,7 @@ delete from cdc.model_watermark;
 update cdc.slot_position set broken = null;
 insert into got select 'no model was ever built', words, 'f f' from held;
 insert into cdc.model_watermark select * from marks;
-delete from cdc.installed_model where declared_name = 'new';
+delete from cdc.installed_model where model_name = 'new';
 
 update cdc.slot_position set position_lsn = '0/A0';
 insert into got select 'more is staged', is_behind::text, 'true' from cdc.report_models('s', true, null);
@@ -170,7 +170,7 @@ insert into got select 'concerns every model', app.said(), 'add 1';
 
 -- What Spark has read is given to the routine, after the TRUNCATE.
 insert into cdc.computed_change
-    (slot_name, model_name, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
+    (slot_name, relation, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
 values
 ('s', 'app.ft', 'b', 1, 1, 'T', 144, false, 1, 144),
 ('s', 'app.ft', 'b', 1, 1, 'I', 144, false, 2, 144),
@@ -186,7 +186,7 @@ update cdc.installed_model set engine = 'spark';
 select cdc.apply_rest('s', array(select planned from plan), null, null, false) \g /dev/null
 insert into got select 'the database leaves it to Spark', app.said(), null;
 insert into cdc.computed_change
-    (slot_name, model_name, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
+    (slot_name, relation, batch, attempt, source_no, action, commit_lsn, is_cancelled, change_count, last_lsn)
 values ('s', 'app.ft', 'c', 1, 1, 'I', 64, false, 2, 64);
 insert into got
 select 'what was read from ' || from_lsn, cdc.apply_computed(
@@ -205,9 +205,9 @@ update cdc.installed_model set engine = 'database';
 -- A model over it is told what it changes, unless that is too much or the model is built again.
 insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
-insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
-insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
+insert into cdc.downstream_input (relation, input_relation) values ('app.up', 'app.ft');
 insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
 create or replace function cdc.told_rows() returns bigint language sql as 'select 1::bigint';
 select cdc.tell('app.ft', '{a,a}'::text[], '{b,b}') \g /dev/null
@@ -215,31 +215,31 @@ insert into got
 select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
 insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
 delete from cdc.to_fill;
-insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.top', 'top', 'p', '{"inputs": []}', 'app.add(text)', '[]');
-insert into cdc.downstream_input (model_name, input_name) values ('app.top', 'app.up');
+insert into cdc.downstream_input (relation, input_relation) values ('app.top', 'app.up');
 select cdc.fill_above('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
-insert into got select 'its input begins again, so it is filled, once', string_agg(model_name || ' ' || reason, ', ' order by model_name),
+insert into got select 'its input begins again, so it is filled, once', string_agg(relation || ' ' || reason, ', ' order by relation),
     'app.top why 1, app.up why 1'
 from cdc.to_fill;
-delete from cdc.downstream_model where name = 'top';
+delete from cdc.downstream_model where model_name = 'top';
 select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
 insert into got
 select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
 -- In other schemas, app.told being a table and nothing the other.
-insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
 select copy, 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]' from unnest('{app.told,dropped.up}'::text[]) as copy;
 select cdc.note_downstream_failure(copy, 'no') from unnest('{app.told,dropped.up}'::text[]) as copy \g /dev/null
 insert into got
 select 'so is a copy whose table is there, and another one is forgotten', string_agg(error, ', '), 'no, no'
 from cdc.downstream_model;
-delete from cdc.downstream_model where model_name = 'app.told';
+delete from cdc.downstream_model where relation = 'app.told';
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
 select cdc.note_functions('app.up', '{app.add(text),app.mine(text)}') \g /dev/null
 insert into got
 select 'only what carries the mark is ours', string_agg(kind || ' ' || name, ', '), 'function app.add(text)'
-from cdc.marked_object where model_name = 'app.up';
+from cdc.marked_object where relation = 'app.up';
 select cdc.adopt_functions('app.up', '{}') \g /dev/null
 insert into got
 select 'a former function goes', concat_ws(' ', to_regprocedure('app.add(text)'), to_regprocedure('app.mine(text)')),
@@ -251,10 +251,10 @@ insert into got
 select 'a routine is run by the name that the catalog has', name, '"app;delete/**/from/**/app"."odd--"'
 from cdc.find_installed('app;delete/**/from/**/app.odd--(text)', '(text)', '{text}');
 comment on function "app;delete/**/from/**/app"."odd--"(text) is 'waltally calls it';
-insert into cdc.installed_function (model_name, name)
+insert into cdc.installed_function (relation, name)
 values ('app.odd', 'app;delete/**/from/**/app.odd--(text)');
 insert into got
-select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where model_name = 'app.odd';
+select 'and so is what is ours', name, '"app;delete/**/from/**/app"."odd--"(text)' from cdc.marked_object where relation = 'app.odd';
 
 update cdc.installed_model
 set

@@ -61,7 +61,7 @@ select
     '[{"relation": "\"d\".\"app\".\"t\"", "name": "t", "table": "app.t", "schema": "app", "key": [], "columns": [
         {"name": "a", "type": "integer"}]}]'::jsonb as sources;
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, reading, routine, needs)
+    (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, reading, routine, needs)
 select 's', 'app.m', 'm', 'app', 'm', '"registered"', '{}', to_jsonb(source) || '{"options": {}}', 'f()', '[]' from source;
 insert into got
 select

@@ -11,17 +11,17 @@ insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
 insert into got select 'nothing to follow', cdc.registration('s')::text, '0';
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+    (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
 values (
     's', 'app.ft', 'ft', 'app', 'ft', '{"query": ""}', '{"public.orders": ["a"]}', 'f()', '[]', '{1}'
 );
 create temporary table known as select cdc.registration('s') as number;
 insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
-insert into cdc.baseline (slot_name, declared_name, baseline_id, declaration, snapshot_lsn, system_identifier)
-select slot_name, declared_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.registered_model;
+insert into cdc.baseline (slot_name, model_name, baseline_id, declaration, snapshot_lsn, system_identifier)
+select slot_name, model_name, gen_random_uuid(), declaration, '0/20', '1' from cdc.registered_model;
 insert into got select 'seeded', words, 'waits: `loader run --build` or `dbt build`' from verdict;
-insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id)
+insert into cdc.model_watermark (relation, slot_name, applied_lsn, declaration, baseline_id)
 select 'app.ft', slot_name, '0/90', declaration, baseline_id from cdc.baseline;
 insert into got select 'built', words, 'follows: nothing' from verdict;
 
@@ -47,11 +47,11 @@ insert into cdc.change_log (slot_name, commit_lsn, ordinal, xid, committed_at, p
 values ('s', '0/30', 1, 1, '2026-01-01 00:00+00', ''), ('s', '0/95', 1, 2, '2026-01-02 00:00+00', '');
 insert into got
 select 'what is applied is exact until the next change', cdc.exact_as_of('s', 'ft')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
-insert into cdc.model_watermark (slot_name, model_name, applied_lsn, declaration, major_version)
+insert into cdc.model_watermark (slot_name, relation, applied_lsn, declaration, major_version)
 select slot_name, 'h.forgotten', '0/20', declaration, major_version from cdc.model_watermark;
 insert into got
 select 'a model that setup has forgotten makes nothing older', cdc.exact_as_of('s')::text, ('2026-01-02 00:00+00'::timestamptz)::text;
-delete from cdc.model_watermark where model_name = 'h.forgotten';
+delete from cdc.model_watermark where relation = 'h.forgotten';
 
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values
@@ -93,35 +93,35 @@ update cdc.model_watermark set baseline_id = (select baseline_id from cdc.baseli
 
 -- A copy in a developer's schema moves nothing, whatever its query is.
 insert into cdc.installed_model
-    (slot_name, model_name, declared_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
-select slot_name, 'dev.ft', declared_name, 'dev', 'ft', '{"query": "another"}', needed, routine, needs, table_nos
+    (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
+select slot_name, 'dev.ft', model_name, 'dev', 'ft', '{"query": "another"}', needed, routine, needs, table_nos
 from cdc.installed_model;
 insert into got
 select 'a copy of another query', reason, 'it is a copy of app.ft, which has another query, so nothing is followed for it'
-from cdc.explain_models('s') where model_name = 'dev.ft'
+from cdc.explain_models('s') where relation = 'dev.ft'
 union all
 select 'which has a remedy', remedy, '`dbt build` of one query in both schemas, or another name for one of the two models'
-from cdc.explain_models('s') where model_name = 'dev.ft'
+from cdc.explain_models('s') where relation = 'dev.ft'
 union all
 select 'nor what is followed', cdc.registration('s')::text, number::text from known;
 insert into got
-select 'the first', state, 'follows' from cdc.explain_models('s') where model_name = 'app.ft';
+select 'the first', state, 'follows' from cdc.explain_models('s') where relation = 'app.ft';
 update cdc.installed_model
 set declaration = original.declaration
 from cdc.installed_model as original
-where installed_model.model_name = 'dev.ft' and original.model_name = 'app.ft';
+where installed_model.relation = 'dev.ft' and original.relation = 'app.ft';
 insert into got
 select 'a copy of its query', state || ': ' || remedy, 'waits: `loader run --build` or `dbt build`'
-from cdc.explain_models('s') where model_name = 'dev.ft';
+from cdc.explain_models('s') where relation = 'dev.ft';
 insert into got select 'is a copy', cdc.is_copy('s', '{dev.ft}')::text, 'true' union all select 'no copy', cdc.is_copy('s', '{app.ft}')::text, 'false';
 insert into got select 'what has been forgotten', cdc.forget_model('app.ft')::text, '{app.ft}';
 insert into got
-select 'leaves its place to the copy', declared_name || ' ' || relation_schema, 'ft dev' from cdc.registered_model
+select 'leaves its place to the copy', model_name || ' ' || relation_schema, 'ft dev' from cdc.registered_model
 union all
 select 'with the baseline', count(*)::text, '1' from cdc.baseline;
 insert into got select 'another is followed', (cdc.registration('s') <> number)::text, 'true' from known;
-update cdc.installed_model set model_name = 'app.ft', relation_schema = 'app';
-insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration, baseline_id, major_version)
+update cdc.installed_model set relation = 'app.ft', relation_schema = 'app';
+insert into cdc.model_watermark (relation, slot_name, applied_lsn, declaration, baseline_id, major_version)
 select 'app.ft', slot_name, '0/90', declaration, baseline_id, cdc.major_version() from cdc.baseline;
 
 update cdc.installed_model as own
@@ -134,9 +134,9 @@ update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 
 -- A model over it waits with it.
-insert into cdc.downstream_model (model_name, name, project, declaration, routine, indexes)
+insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.up', 'up', 'p', '{"inputs": []}', 'g()', '[]');
-insert into cdc.downstream_input (model_name, input_name) values ('app.up', 'app.ft');
+insert into cdc.downstream_input (relation, input_relation) values ('app.up', 'app.ft');
 insert into got
 select 'a model over it', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
 from cdc.plan_downstream('s');
@@ -147,7 +147,7 @@ insert into got select 'who waits for it', cdc.wait_for('s', '0/90', '0', '{up}'
 update cdc.model_watermark set applied_lsn = '0/20';
 insert into got select 'waits for what it reads', cdc.wait_for('s', '0/90', '0', '{up}')::text, 'false';
 update cdc.model_watermark set applied_lsn = '0/90';
-insert into cdc.to_fill (model_name, reason) values ('app.up', 'it is new');
+insert into cdc.to_fill (relation, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
 from cdc.plan_downstream('s');
@@ -178,7 +178,7 @@ select 'a query that changes twice', cdc.former_query(installed, '{"query": "thi
 from cdc.installed_model as installed;
 
 -- Another slot's rows are in it, and nothing is registered there for the new declaration.
-insert into cdc.model_watermark (model_name, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
+insert into cdc.model_watermark (relation, slot_name, applied_lsn, declaration) values ('app.ft', 't', '0/10', '{}');
 insert into got
 values
 ('a slot that feeds it too', cdc.other_slot('s', 'app.ft', 'ft'), 't'),

@@ -117,9 +117,10 @@ comment on table source_table is
 
 create table installed_model (
     slot_name text collate "C" not null,
-    -- The model's relation as schema.name, so that two dbt targets do not share a watermark.
+    -- The model's table as schema.name, so that two dbt targets do not share a watermark.
+    relation text collate "C" not null,
+    -- The model's name in dbt.
     model_name text collate "C" not null,
-    declared_name text collate "C" not null,
     -- Where its rows are.
     relation_schema text not null,
     relation_name text not null,
@@ -169,7 +170,7 @@ create table installed_model (
     is_unbuilt boolean not null default false,
     -- Who computes what a batch adds to it: cdc.apply, or spark/apply.py.
     engine text not null default 'database' check (engine in ('database', 'spark')),
-    primary key (slot_name, model_name)
+    primary key (slot_name, relation)
 );
 
 comment on table installed_model is
@@ -177,10 +178,10 @@ comment on table installed_model is
     'failed with.';
 
 create table downstream_model (
-    -- The model's relation as schema.name.
-    model_name text collate "C" primary key,
+    -- The model's table as schema.name.
+    relation text collate "C" primary key,
     -- The model as commands take it.
-    name text collate "C" not null,
+    model_name text collate "C" not null,
     project text collate "C" not null,
     -- What its query was compiled to, over which columns of its inputs.
     declaration jsonb not null,
@@ -207,18 +208,18 @@ comment on table downstream_model is
     'The models over models that dbt has installed. apply tells each what its inputs have changed, in one transaction.';
 
 create table downstream_input (
-    model_name text collate "C" not null references downstream_model on delete cascade,
-    -- The model_name of a model that it reads.
-    input_name text collate "C" not null,
-    primary key (model_name, input_name)
+    relation text collate "C" not null references downstream_model on delete cascade,
+    -- The relation of a model that it reads.
+    input_relation text collate "C" not null,
+    primary key (relation, input_relation)
 );
 
-create index downstream_input_reader on downstream_input (input_name);
+create index downstream_input_reader on downstream_input (input_relation);
 
 comment on table downstream_input is 'Which models a model over models reads.';
 
 create table to_fill (
-    model_name text collate "C" not null,
+    relation text collate "C" not null,
     reason text not null,
     asked_at timestamptz not null default now()
 );
@@ -226,12 +227,12 @@ create table to_fill (
 -- No key: whoever asks waits for nobody. A publication for all tables refuses deletes from a table without an identity.
 alter table to_fill replica identity full;
 
-create index to_fill_model on to_fill (model_name);
+create index to_fill_model on to_fill (relation);
 
 comment on table to_fill is 'The models over models that are to be filled from their inputs, and why.';
 
 create table queued_change (
-    model_name text collate "C" not null,
+    relation text collate "C" not null,
     -- Who has told it: the statement that fills the model saw some of them.
     xid xid8 not null default pg_current_xact_id(),
     -- A row as write_queue gives it.
@@ -244,11 +245,11 @@ comment on table queued_change is
     'What was told to a model over models while it is filled: added in the last step, under the locks of its inputs.';
 
 create table installed_function (
-    -- The model's relation as schema.name; of a function that reads the change log, reader_name(slot).
-    model_name text collate "C" not null,
+    -- The model's table as schema.name; of a function that reads the change log, reader_name(slot).
+    relation text collate "C" not null,
     -- As SQL writes it, with the types of its arguments.
     name text collate "C" not null,
-    primary key (model_name, name)
+    primary key (relation, name)
 );
 
 comment on table installed_function is
@@ -263,7 +264,7 @@ comment on table batch_reader is
     'What the function that reads a slot''s changes for its models gives: [["schema.table", [value, ...]], ...].';
 
 create table model_watermark (
-    model_name text collate "C" not null,
+    relation text collate "C" not null,
     slot_name text collate "C" not null,
     -- Every change with a commit LSN below this is in the model.
     applied_lsn pg_lsn not null,
@@ -280,7 +281,7 @@ create table model_watermark (
     major_version integer,
     -- From here on a change came without its old row: nobody knows from which group to take it away.
     lost_lsn pg_lsn,
-    primary key (model_name, slot_name)
+    primary key (relation, slot_name)
 ) with (fillfactor = 50);
 
 comment on table model_watermark is
@@ -288,7 +289,7 @@ comment on table model_watermark is
 
 create table archived_delete (
     slot_name text collate "C" not null,
-    model_name text collate "C" not null,
+    relation text collate "C" not null,
     part text collate "C" not null,
     commit_lsn pg_lsn not null,
     dimensions text[] collate "C" not null,
@@ -299,7 +300,7 @@ create table archived_delete (
 -- No key, because groups repeat; a publication for all tables refuses deletes from a table without an identity.
 alter table archived_delete replica identity full;
 
-create index archived_delete_model on archived_delete (slot_name, model_name, part, commit_lsn);
+create index archived_delete_model on archived_delete (slot_name, relation, part, commit_lsn);
 
 comment on table archived_delete is
     'Rows that were deleted from a table whose deletes a model ignores, group by group and transaction '
@@ -319,7 +320,7 @@ comment on table reader_position is
 
 create table baseline (
     slot_name text collate "C" not null,
-    declared_name text collate "C" not null,
+    model_name text collate "C" not null,
     baseline_id uuid not null,
     -- The declaration that it was counted by; a model that is declared otherwise waits for its own.
     declaration jsonb not null,
@@ -331,7 +332,7 @@ create table baseline (
     -- What logged_table says of its tables, at the snapshot: {"schema.table": {"table_oid": ..., "named_xid":
     -- ..., "column_numbers": ...}}.
     table_identities jsonb,
-    primary key (slot_name, declared_name)
+    primary key (slot_name, model_name)
 );
 
 comment on table baseline is
@@ -339,7 +340,7 @@ comment on table baseline is
 
 create table baseline_group (
     slot_name text collate "C" not null,
-    declared_name text collate "C" not null,
+    model_name text collate "C" not null,
     -- The name that the model gives to the table, for instance live.
     part text collate "C" not null,
     -- The texts of the keys, in the order of the declaration; of rows those of every column.
@@ -355,7 +356,7 @@ alter table baseline_group replica identity full;
 
 -- By blocks: a seed writes a model's groups one after the other, and an entry for each of millions of groups would cost
 -- it more than the groups.
-create index baseline_group_model on baseline_group using brin (slot_name, declared_name) with (autosummarize = on);
+create index baseline_group_model on baseline_group using brin (slot_name, model_name) with (autosummarize = on);
 
 comment on table baseline_group is
     'One row per group of a baseline and table of the model; replaced as a whole in one transaction.';
@@ -363,7 +364,7 @@ comment on table baseline_group is
 -- Unlogged: what a crash takes is read again.
 create unlogged table computed_change (
     slot_name text collate "C" not null,
-    model_name text collate "C" not null,
+    relation text collate "C" not null,
     batch text not null,
     -- The task that wrote it: Spark may run one twice, and names those that count.
     attempt bigint not null,
@@ -388,13 +389,13 @@ comment on table computed_change is
 
 create table baseline_rejection (
     slot_name text collate "C" not null,
-    declared_name text collate "C" not null,
+    model_name text collate "C" not null,
     part text collate "C" not null,
     reason text not null,
     row_count bigint not null check (row_count > 0),
     -- The columns of one of the rows, long values cut.
     example jsonb not null,
-    primary key (slot_name, declared_name, part, reason)
+    primary key (slot_name, model_name, part, reason)
 );
 
 comment on table baseline_rejection is
@@ -402,8 +403,8 @@ comment on table baseline_rejection is
 
 create type model_plan as (
     slot_name text,
+    relation text,
     model_name text,
-    declared_name text,
     step text,
     is_ready boolean,
     from_lsn pg_lsn,

@@ -7,8 +7,8 @@
 create or replace view cdc.known_model as
 select
     installed.slot_name,
+    installed.relation,
     installed.model_name,
-    installed.declared_name,
     log.start_lsn,
     log.position_lsn,
     log.system_identifier,
@@ -68,11 +68,11 @@ inner join cdc.slot_position as log on log.slot_name = installed.slot_name
 inner join cdc.registered_model
     on
         registered_model.slot_name = installed.slot_name
-        and registered_model.declared_name = installed.declared_name
+        and registered_model.model_name = installed.model_name
 left join cdc.model_watermark as mark
-    on mark.slot_name = installed.slot_name and mark.model_name = installed.model_name
+    on mark.slot_name = installed.slot_name and mark.relation = installed.relation
 left join cdc.baseline
-    on baseline.slot_name = installed.slot_name and baseline.declared_name = installed.declared_name
+    on baseline.slot_name = installed.slot_name and baseline.model_name = installed.model_name
 -- A query that has changed waits for its baseline, and the one by which the rows were counted goes on; so does a copy
 -- where one of the two has changed.
 cross join lateral (
@@ -112,7 +112,7 @@ cross join lateral (
             registered_model.slot_name,
             case when applied.is_former then cdc.needed_columns(applied.declaration) else registered_model.needed end
         ) as gone_columns,
-        cdc.other_slot(installed.slot_name, installed.model_name, installed.declared_name) as other_slot
+        cdc.other_slot(installed.slot_name, installed.relation, installed.model_name) as other_slot
     -- Without it the server would call the functions again wherever a view above names a column.
     limit all offset 0
 ) as found;

@@ -2,8 +2,8 @@
 create or replace view cdc.model_state as
 select
     models.slot_name,
-    cdc.command_name(log.slot_name, models.model_name, models.declared_name) as model_name,
-    models.model_name as relation,
+    cdc.command_name(log.slot_name, models.relation, models.model_name) as model_name,
+    models.relation,
     models.state,
     models.reason,
     models.remedy,
@@ -13,12 +13,12 @@ select
 from cdc.slot_position as log
 cross join lateral cdc.explain_models(log.slot_name) as models
 left join cdc.model_watermark as mark
-    on mark.slot_name = models.slot_name and mark.model_name = models.model_name
+    on mark.slot_name = models.slot_name and mark.relation = models.relation
 union all
 select
     log.slot_name,
-    cdc.command_name(log.slot_name, rolled.model_name, rolled.declared_name, rolled.inputs) as model_name,
-    rolled.model_name as relation,
+    cdc.command_name(log.slot_name, rolled.relation, rolled.model_name, rolled.inputs) as model_name,
+    rolled.relation,
     rolled.state,
     rolled.reason,
     rolled.remedy,
@@ -27,7 +27,7 @@ select
     own.audited_at
 from cdc.slot_position as log
 cross join lateral cdc.plan_downstream(log.slot_name) as rolled
-left join cdc.downstream_model as own on own.model_name = rolled.model_name;
+left join cdc.downstream_model as own on own.relation = rolled.relation;
 
 comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';

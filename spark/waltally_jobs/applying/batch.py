@@ -78,13 +78,13 @@ def read(target: TargetSession, settings: ApplySettings) -> list[Plan]:
         " said.baseline_id::text, said.step is not distinct from 'rebuild',"
         " said.step is not null and coalesce(said.retry_at <= clock_timestamp(), true),"
         " said.is_locked,"
-        f" case when {target.table('is_copy')}(said.slot_name, array[model_name]) then model_name"
-        " else declared_name end, model_name, said.state, said.reason, said.remedy,"
+        f" case when {target.table('is_copy')}(said.slot_name, array[relation]) then relation"
+        " else model_name end, relation, said.state, said.reason, said.remedy,"
         " said.applied_lsn::text, said.engine"
         f" from {target.table('explain_models')}(%(slot)s) as said"
         f" inner join {target.table('plan_models')}(%(slot)s) as plans"
-        " using (declared_name, model_name)"
-        " where said.engine = 'spark' and plans.declaration is not null order by model_name",
+        " using (model_name, relation)"
+        " where said.engine = 'spark' and plans.declaration is not null order by relation",
         {"slot": target.slot},
     )
     found = [

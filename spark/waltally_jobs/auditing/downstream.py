@@ -18,7 +18,7 @@ from waltally_jobs.common.progress import print_status
 _NAMES = """
 select state.model_name
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.model_name = state.relation
+inner join {0}.downstream_model as own on own.relation = state.relation
 where
     state.slot_name = %s
     and own.declaration ->> 'kind' <> 'changes'
@@ -32,18 +32,18 @@ select
     n.nspname,
     c.relname,
     own.declaration,
-    own.error is null and not {0}.is_to_be_filled(own.model_name)
-        and {0}.changed_input(own.model_name) is null,
+    own.error is null and not {0}.is_to_be_filled(own.relation)
+        and {0}.changed_input(own.relation) is null,
     waiting.reason,
     waiting.remedy
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.model_name = state.relation
+inner join {0}.downstream_model as own on own.relation = state.relation
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 left join lateral (
     select one.reason, one.remedy
     from {0}.model_state as one
-    where one.relation = own.model_name and one.state <> 'follows'
+    where one.relation = own.relation and one.state <> 'follows'
     order by one.slot_name
     limit 1
 ) as waiting on true
@@ -53,7 +53,7 @@ where
 """
 _NOTE = (
     "update {0}.downstream_model set audited_at = now(), major_version = {0}.major_version()"
-    " where model_name = %s and declaration = %s"
+    " where relation = %s and declaration = %s"
 )
 
 

@@ -242,10 +242,10 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
             target.ask(
                 f"update {target.table('model_watermark')} as mark set audited_at = now(),"
                 f" major_version = {target.table('major_version')}()"
-                " where slot_name = %s and model_name = %s and (select snapshot_lsn"
+                " where slot_name = %s and relation = %s and (select snapshot_lsn"
                 f" from {target.table('baseline')} as own"
                 " where own.slot_name = mark.slot_name and own.baseline_id = mark.baseline_id"
-                " and own.declared_name = %s) is not distinct from %s",
+                " and own.model_name = %s) is not distinct from %s",
                 (target.slot, str(each.model.relation), each.model.name, at),
             )
 

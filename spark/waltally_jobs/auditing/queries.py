@@ -16,13 +16,13 @@ from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation.tasks import of_attempt
 from waltally_jobs.warehouse.model import Built
 
-_BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and model_name = %s"
+_BUILT_BY = "select declaration from {}.model_watermark where slot_name = %s and relation = %s"
 
 
 def applied(target: TargetSession, models: Sequence[Model]) -> list[Model]:
     """Return the models with the query that is applied: one that has changed waits for its seed."""
     rows = target.ask_staging(
-        "select declared_name, compiled from {}.known_model where slot_name = %s and is_former",
+        "select model_name, compiled from {}.known_model where slot_name = %s and is_former",
         (target.slot,),
     )
     former: dict[str, Declaration] = dict(rows)
@@ -54,7 +54,7 @@ def compare(
     archived = (
         f"select part, dimensions, measures from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)}"
-        f" and model_name = {literal(str(model.relation))}"
+        f" and relation = {literal(str(model.relation))}"
     )
     values = (counted, archived, is_uncertain, limit)
     ((query,),) = target.ask_staging(

@@ -96,7 +96,7 @@ def _slice(
         counts.update(models)
         columns = {
             "slot_name": pa.array([place.slot] * len(models), pa.string()),
-            "model_name": pa.array([place.models[model] for model in models], pa.string()),
+            "relation": pa.array([place.models[model] for model in models], pa.string()),
             "batch": pa.array([place.batch] * len(models), pa.string()),
             **{name: batch.column(name) for name in SCHEMA.names if name != "model"},
         }

@@ -53,11 +53,11 @@ def find(target: TargetSession, model: Model) -> int | None:
         " then mark.applied_lsn end,"
         " case when baseline.declaration = model.declaration then baseline.snapshot_lsn end)::text"
         f" from {target.table('registered_model')} as model"
-        f" left join {target.table('baseline')} as baseline using (slot_name, declared_name)"
+        f" left join {target.table('baseline')} as baseline using (slot_name, model_name)"
         f" left join {target.table('model_watermark')} as mark"
-        " on mark.slot_name = model.slot_name and mark.model_name = %s"
+        " on mark.slot_name = model.slot_name and mark.relation = %s"
         " and mark.declaration = model.declaration and mark.baseline_id is not null"
-        " where model.slot_name = %s and declared_name = %s",
+        " where model.slot_name = %s and model_name = %s",
         (str(model.relation), target.slot, model.name),
     )
     return None if not rows or rows[0][0] is None else lsn.parse(rows[0][0])
@@ -161,9 +161,9 @@ def settle(
     total = summed(model, "sum(measures[{}])")
     target.ask(
         f"with gone as (delete {before} returning *)"
-        f" insert into {archived} (slot_name, model_name, part, commit_lsn, dimensions, measures)"
-        f" select slot_name, model_name, part, max(commit_lsn), dimensions, {total}"
-        " from gone group by slot_name, model_name, part, dimensions"
+        f" insert into {archived} (slot_name, relation, part, commit_lsn, dimensions, measures)"
+        f" select slot_name, relation, part, max(commit_lsn), dimensions, {total}"
+        " from gone group by slot_name, relation, part, dimensions"
     )
     return Purged(rows, groups, gap_lsn)
 
@@ -173,7 +173,7 @@ def of_model(target: TargetSession, model: Model, position: int) -> str:
     return (
         f"from {target.table('archived_delete')}"
         f" where slot_name = {literal(target.slot)}"
-        f" and model_name = {literal(str(model.relation))}"
+        f" and relation = {literal(str(model.relation))}"
         f" and commit_lsn < {literal(lsn.show(position))}"
     )
 

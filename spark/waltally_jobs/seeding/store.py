@@ -165,7 +165,7 @@ def _replace_one(
     incoming = target.incoming.quoted
     groups = target.table("baseline_group")
     this = (target.slot, model.name)
-    target.ask(f"delete from {groups} where slot_name = %s and declared_name = %s", this)
+    target.ask(f"delete from {groups} where slot_name = %s and model_name = %s", this)
     position = counted.snapshot_lsn
     purged = archived.settle(target, settings, model, position, counted.gaps.get(model.name))
     counted_rows = f"{incoming} where model = %(model)s and reason is null"
@@ -193,16 +193,16 @@ def _replace_one(
             f" group by part, dimensions having sum(sums[{place + 1}]::numeric) <> 0"
         )
     target.ask(
-        f"insert into {groups} (slot_name, declared_name, part, dimensions, measures) {query}",
+        f"insert into {groups} (slot_name, model_name, part, dimensions, measures) {query}",
         {"slot": target.slot, "model": model.name},
     )
     rejections = _store_uncounted(target, model)
     known = counted.identities
     target.ask(
-        f"insert into {target.table('baseline')} (slot_name, declared_name,"
+        f"insert into {target.table('baseline')} (slot_name, model_name,"
         " baseline_id, declaration, snapshot_lsn, system_identifier, table_identities,"
         f" major_version) values (%s, %s, %s, %s, %s, %s, %s, {target.table('major_version')}())"
-        " on conflict (slot_name, declared_name) do update set"
+        " on conflict (slot_name, model_name) do update set"
         " baseline_id = excluded.baseline_id, declaration = excluded.declaration,"
         " snapshot_lsn = excluded.snapshot_lsn, system_identifier = excluded.system_identifier,"
         " counted_at = now(), table_identities = excluded.table_identities,"
@@ -224,9 +224,9 @@ def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:
     """Store what cannot be counted, and return it."""
     rejections = target.table("baseline_rejection")
     this = (target.slot, model.name)
-    target.ask(f"delete from {rejections} where slot_name = %s and declared_name = %s", this)
+    target.ask(f"delete from {rejections} where slot_name = %s and model_name = %s", this)
     listed = target.ask(
-        f"insert into {rejections} (slot_name, declared_name, part, reason, row_count, example)"
+        f"insert into {rejections} (slot_name, model_name, part, reason, row_count, example)"
         " select %s, model, part, reason, sum(row_count), min(example)::jsonb"
         f" from {target.incoming.quoted} where model = %s and reason is not null"
         " group by model, part, reason having sum(row_count) > 0"

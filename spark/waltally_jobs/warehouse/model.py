@@ -104,7 +104,7 @@ def is_rebuild_due(target: TargetSession, models: Sequence[Model]) -> bool:
     rows = target.ask(
         "select bool_or(step = 'rebuild' and (state <> 'failed' or is_locked))"
         f" from {target.table('explain_models')}(%s)"
-        " where engine = 'database' and model_name = any (%s)",
+        " where engine = 'database' and relation = any (%s)",
         (target.slot, [str(model.relation) for model in models]),
     )
     return rows == [(True,)]

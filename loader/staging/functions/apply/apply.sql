@@ -55,9 +55,9 @@ begin
     end if;
     if part = 'front' then
         return query
-        select planned.declared_name, planned.model_name, 'follows', null, null, front_lsn, planned.engine, false, is_more
+        select planned.model_name, planned.relation, 'follows', null, null, front_lsn, planned.engine, false, is_more
         from unnest(plans) as planned
-        where planned.model_name = any (front);
+        where planned.relation = any (front);
         return;
     end if;
     perform cdc.apply_rest(slot, plans, front_lsn, until, part = 'behind');

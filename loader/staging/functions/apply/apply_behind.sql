@@ -15,7 +15,7 @@ begin
             set error = null, remedy = null, is_locked = false, failures = 0, retry_at = null
             where
                 stored.slot_name = plan.slot_name
-                and stored.model_name = plan.model_name
+                and stored.relation = plan.relation
                 and stored.error is not null;
             return false;
         end if;
@@ -37,11 +37,11 @@ begin
             select from cdc.installed_model as stored
             where
                 stored.slot_name = plan.slot_name
-                and stored.model_name = plan.model_name
+                and stored.relation = plan.relation
                 and stored.retry_at > clock_timestamp()
         );
     end if;
-    perform cdc.notify_applied(plan.slot_name, to_lsn, array[plan.model_name]);
+    perform cdc.notify_applied(plan.slot_name, to_lsn, array[plan.relation]);
     return true;
 end
 $$;

@@ -21,7 +21,7 @@ declare
     untouched cdc.model_plan[] := array[]::cdc.model_plan[];
 begin
     front := array(
-        select planned.model_name from unnest(ready) as planned
+        select planned.relation from unnest(ready) as planned
         where planned.applied_lsn = begin_lsn
     );
     front_lsn := begin_lsn;

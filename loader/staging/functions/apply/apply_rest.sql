@@ -18,7 +18,7 @@ begin
             and planned.engine = 'database'
             and (planned.retry_at is null or planned.retry_at <= clock_timestamp())
             and not (planned.is_ready and planned.applied_lsn = begin_lsn)
-        order by planned.step = 'rebuild' desc, planned.applied_lsn, planned.model_name
+        order by planned.step = 'rebuild' desc, planned.applied_lsn, planned.relation
     loop
         -- One that was rebuilt may be the first at the front.
         front_lsn := coalesce(front_lsn, cdc.front_of(slot));

@@ -14,13 +14,13 @@ begin
     return not exists (
         select from cdc.plan_models(slot) as plans
         where
-            plans.model_name = any (models)
+            plans.relation = any (models)
             and (
                 plans.step is distinct from 'add'
                 or plans.error is not null
                 or exists (
                     select from cdc.model_watermark as mark
-                    where mark.slot_name = slot and mark.model_name = plans.model_name and mark.lost_lsn is not null
+                    where mark.slot_name = slot and mark.relation = plans.relation and mark.lost_lsn is not null
                 )
                 or (
                     plans.applied_lsn < lsn
@@ -35,7 +35,7 @@ begin
             )
     ) and not exists (
         select from cdc.plan_downstream(slot) as rolled
-        where rolled.model_name = any (models) and (cdc.is_to_be_filled(rolled.model_name) or rolled.is_finding)
+        where rolled.relation = any (models) and (cdc.is_to_be_filled(rolled.relation) or rolled.is_finding)
     );
 end
 $$;

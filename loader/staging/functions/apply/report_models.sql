@@ -17,8 +17,8 @@ begin
     )
 
     select
-        cdc.command_name(slot, said.model_name, said.declared_name),
-        said.model_name,
+        cdc.command_name(slot, said.relation, said.model_name),
+        said.relation,
         said.state,
         said.reason,
         said.remedy,
@@ -37,8 +37,8 @@ begin
     from said
     union all
     select
-        cdc.command_name(slot, rolled.model_name, rolled.declared_name, rolled.inputs),
-        rolled.model_name,
+        cdc.command_name(slot, rolled.relation, rolled.model_name, rolled.inputs),
+        rolled.relation,
         rolled.state,
         rolled.reason,
         rolled.remedy,

@@ -39,7 +39,7 @@ begin
             );
             wanted := wanted || array(
                 select unnest(rolled.inputs) from cdc.plan_downstream(slot) as rolled
-                where rolled.model_name = any (wanted)
+                where rolled.relation = any (wanted)
             );
         end if;
         is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));

@@ -5,7 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     if lost_lsn is not null and exists (
         select from cdc.slot_position as log
-        left join cdc.model_watermark as mark on mark.slot_name = log.slot_name and mark.model_name = plan.model_name
+        left join cdc.model_watermark as mark on mark.slot_name = log.slot_name and mark.relation = plan.relation
         where log.slot_name = plan.slot_name and log.catalog_lsn <= require_seen.lost_lsn and mark.lost_lsn is null
     ) then
         raise exception 'a change lacks a column, and no loader has looked since which ones the table has'

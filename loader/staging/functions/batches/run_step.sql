@@ -11,19 +11,19 @@ declare
 begin
     -- Before the routine: while it reads, nobody else fills what reads this model.
     if step = 'rebuild' then
-        perform cdc.fill_above(plan.model_name, format('%s was built again', plan.model_name));
+        perform cdc.fill_above(plan.relation, format('%s was built again', plan.relation));
     end if;
     -- In one statement: no variable here holds rows of every model.
     execute format(
         'select made.rejected_lsn, made.is_reset, made.lost_lsn from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, %s) as made '
         'cross join lateral cdc.tell($7, case when made.is_reset is not true then made.before end, made.after)',
-        target.name, cdc.watched_rows(plan.model_name, target.oid)
+        target.name, cdc.watched_rows(plan.relation, target.oid)
     )
     into result
-    using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.model_name, target.oid, target.version;
+    using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.relation, target.oid, target.version;
     perform cdc.require_seen(plan, result.lost_lsn);
     if result.is_reset then
-        perform cdc.fill_above(plan.model_name, format('a table of %s was truncated', plan.model_name));
+        perform cdc.fill_above(plan.relation, format('a table of %s was truncated', plan.relation));
     end if;
     return result;
 end

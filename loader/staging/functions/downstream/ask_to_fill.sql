@@ -2,9 +2,9 @@
 -- reason, and another one for whoever fills it at this moment, who takes those away that were there.
 create or replace function cdc.ask_to_fill(model text, reason text) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
-    insert into cdc.to_fill (model_name, reason)
+    insert into cdc.to_fill (relation, reason)
     select model, ask_to_fill.reason
     where
-        not exists (select from cdc.to_fill as asked where asked.model_name = model and asked.reason = ask_to_fill.reason)
+        not exists (select from cdc.to_fill as asked where asked.relation = model and asked.reason = ask_to_fill.reason)
         or cdc.is_being_filled(model)
 $$;

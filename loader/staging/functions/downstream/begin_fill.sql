@@ -11,7 +11,7 @@ begin
         perform pg_advisory_xact_lock(cdc.lock_key('fill', model));
     end if;
     -- Of a fill that was killed.
-    delete from cdc.queued_change as queued where queued.model_name = model;
+    delete from cdc.queued_change as queued where queued.relation = model;
     return true;
 exception
     when lock_not_available or deadlock_detected then

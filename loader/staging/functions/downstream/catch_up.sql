@@ -10,9 +10,9 @@ begin
     using 'catch up', array(
         select queued.change from cdc.queued_change as queued
         where
-            queued.model_name = model
+            queued.relation = model
             and not pg_visible_in_snapshot(queued.xid, nullif(current_setting('waltally.snapshot', true), '')::pg_snapshot)
     ), target.oid, target.version;
-    delete from cdc.queued_change as queued where queued.model_name = model;
+    delete from cdc.queued_change as queued where queued.relation = model;
 end
 $$;

@@ -10,52 +10,52 @@ begin
     for plan in
         select plans.* from cdc.plan_downstream(slot) as plans
         where plans.step = 'fill' and coalesce(plans.retry_at <= clock_timestamp(), true)
-        order by cardinality(plans.inputs), plans.model_name
+        order by cardinality(plans.inputs), plans.relation
     loop
         begin
-            is_locked := not is_patient or cdc.lacks_index(plan.model_name) or exists (
+            is_locked := not is_patient or cdc.lacks_index(plan.relation) or exists (
                 -- Nothing is read for it, and a reader of it relies on the order.
-                select from cdc.downstream_model as own where own.model_name = plan.model_name and own.declaration ->> 'kind' = 'changes'
+                select from cdc.downstream_model as own where own.relation = plan.relation and own.declaration ->> 'kind' = 'changes'
             );
-            if not cdc.begin_fill(plan.model_name, case when is_locked then plan.inputs end, is_patient) then
+            if not cdc.begin_fill(plan.relation, case when is_locked then plan.inputs end, is_patient) then
                 raise exception 'another session builds an input' using errcode = 'WL001';
             end if;
-            if is_patient and is_locked and cdc.lacks_index(plan.model_name) then
+            if is_patient and is_locked and cdc.lacks_index(plan.relation) then
                 perform cdc.step_downstream(plan.routine, 'index');
-                if not cdc.lacks_index(plan.model_name) then
+                if not cdc.lacks_index(plan.relation) then
                     return true;
                 end if;
             end if;
             loop
                 -- What is asked for from now on is asked for again. Of another query, the plan has neither routine nor inputs.
                 delete from cdc.to_fill as asked using cdc.downstream_model as own
-                where asked.model_name = plan.model_name and own.model_name = plan.model_name and own.routine = plan.routine;
+                where asked.relation = plan.relation and own.relation = plan.relation and own.routine = plan.routine;
                 if not found then
                     raise exception 'another session has filled it, or dbt has installed it, meanwhile' using errcode = 'WL001';
                 end if;
                 perform set_config('waltally.position', plan.applied_lsn::text, true);
                 perform cdc.step_downstream(plan.routine, 'fill');
                 exit when is_locked;
-                if not cdc.lock_to_fill(plan.model_name, plan.inputs, interval '10 s') then
+                if not cdc.lock_to_fill(plan.relation, plan.inputs, interval '10 s') then
                     raise exception 'another session builds an input' using errcode = 'WL001';
                 end if;
                 is_locked := true;
-                exit when not cdc.is_to_be_filled(plan.model_name);
+                exit when not cdc.is_to_be_filled(plan.relation);
             end loop;
-            perform cdc.catch_up(plan.model_name, plan.routine);
-            perform cdc.fill_above(plan.model_name, format('%s was filled', plan.model_name));
+            perform cdc.catch_up(plan.relation, plan.routine);
+            perform cdc.fill_above(plan.relation, format('%s was filled', plan.relation));
             update cdc.downstream_model as own
             set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()
-            where own.model_name = plan.model_name;
-            perform cdc.notify_applied(slot, plan.applied_lsn, array[plan.model_name]);
+            where own.relation = plan.relation;
+            perform cdc.notify_applied(slot, plan.applied_lsn, array[plan.relation]);
         exception
             when sqlstate 'WL001' then
                 continue;
             when lock_not_available or deadlock_detected then
-                perform cdc.ask_to_fill(plan.model_name, format('it could not be locked: %s', sqlerrm));
-                perform cdc.note_downstream_failure(plan.model_name, null);
+                perform cdc.ask_to_fill(plan.relation, format('it could not be locked: %s', sqlerrm));
+                perform cdc.note_downstream_failure(plan.relation, null);
             when others then
-                perform cdc.note_downstream_failure(plan.model_name, sqlerrm, sqlstate);
+                perform cdc.note_downstream_failure(plan.relation, sqlerrm, sqlstate);
         end;
         return true;
     end loop;

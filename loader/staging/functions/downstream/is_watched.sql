@@ -5,7 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     return exists (
         select from cdc.downstream_input as input
-        where input.input_name = model and cdc.is_told(input.model_name)
+        where input.input_relation = model and cdc.is_told(input.relation)
     );
 end
 $$;

@@ -5,7 +5,7 @@ begin
     return exists (
         select from cdc.downstream_model as own
         cross join jsonb_array_elements(own.indexes) as needed
-        where own.model_name = model and not cdc.has_index(needed.value)
+        where own.relation = model and not cdc.has_index(needed.value)
     );
 end
 $$;

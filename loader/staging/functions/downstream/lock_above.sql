@@ -5,7 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' a
 declare
     model text;
 begin
-    if not exists (select from cdc.downstream_input as input where input.input_name = any (models)) then
+    if not exists (select from cdc.downstream_input as input where input.input_relation = any (models)) then
         return;
     end if;
     for model in

@@ -9,9 +9,9 @@ declare
 begin
     perform set_config('lock_timeout', extract(epoch from patience) || 's', true) where patience is not null;
     for needed in
-        select own.name, upper.model_name is not null as is_upper
+        select own.name, upper.relation is not null as is_upper
         from unnest(inputs || model) as own (name)
-        left join cdc.downstream_model as upper on upper.model_name = own.name
+        left join cdc.downstream_model as upper on upper.relation = own.name
         order by is_upper, own.name collate "C"
     loop
         continue when pg_try_advisory_xact_lock(cdc.lock_key('model', needed.name));

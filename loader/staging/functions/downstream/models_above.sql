@@ -4,11 +4,11 @@ language plpgsql stable set search_path = pg_catalog, pg_temp set plan_cache_mod
 begin
     return query
     with recursive above as (
-        select input.model_name from cdc.downstream_input as input where input.input_name = any (models)
+        select input.relation from cdc.downstream_input as input where input.input_relation = any (models)
         union
-        select input.model_name from above inner join cdc.downstream_input as input on input.input_name = above.model_name
+        select input.relation from above inner join cdc.downstream_input as input on input.input_relation = above.relation
     )
 
-    select above.model_name from above;
+    select above.relation from above;
 end
 $$;

@@ -4,18 +4,18 @@
 create or replace function cdc.note_downstream_failure(model text, message text, code text default null) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    perform from cdc.downstream_model as own where own.model_name = model for no key update skip locked;
+    perform from cdc.downstream_model as own where own.relation = model for no key update skip locked;
     if not found then
         return;
     end if;
     delete from cdc.downstream_model as own
     using cdc.downstream_model as other
     where
-        own.model_name = model
-        and other.project = own.project and other.name = own.name and other.model_name <> own.model_name
-        and not cdc.is_table(own.model_name);
+        own.relation = model
+        and other.project = own.project and other.model_name = own.model_name and other.relation <> own.relation
+        and not cdc.is_table(own.relation);
     if found then
-        delete from cdc.to_fill as asked where asked.model_name = model;
+        delete from cdc.to_fill as asked where asked.relation = model;
     else
         update cdc.downstream_model as own
         set
@@ -29,7 +29,7 @@ begin
             end,
             failures = case when message is null then 0 else failures + 1 end,
             retry_at = clock_timestamp() + make_interval(secs => case when message is null then 1 else least(60, 2 ^ least(failures, 10)) end)
-        where own.model_name = model;
+        where own.relation = model;
     end if;
 end
 $$;

@@ -5,10 +5,10 @@ declare
     own record;
 begin
     for own in
-        select kept.model_name, kept.routine from cdc.downstream_model as kept
-        where kept.declaration ->> 'kind' = 'changes' order by kept.model_name
+        select kept.relation, kept.routine from cdc.downstream_model as kept
+        where kept.declaration ->> 'kind' = 'changes' order by kept.relation
     loop
-        if pg_try_advisory_xact_lock(cdc.lock_key('model', own.model_name)) then
+        if pg_try_advisory_xact_lock(cdc.lock_key('model', own.relation)) then
             perform cdc.step_downstream(own.routine, 'prune');
         end if;
     end loop;

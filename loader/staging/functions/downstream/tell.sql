@@ -12,14 +12,14 @@ begin
         return;
     end if;
     for reader in
-        select own.model_name, own.routine, cdc.is_to_be_filled(own.model_name) as is_being_filled
+        select own.relation, own.routine, cdc.is_to_be_filled(own.relation) as is_being_filled
         from cdc.downstream_input as input
-        inner join cdc.downstream_model as own on own.model_name = input.model_name
-        where input.input_name = model and cdc.is_told(own.model_name)
-        order by own.level desc, own.model_name
+        inner join cdc.downstream_model as own on own.relation = input.relation
+        where input.input_relation = model and cdc.is_told(own.relation)
+        order by own.level desc, own.relation
     loop
         if cardinality(before) > cdc.told_rows() then
-            perform cdc.ask_to_fill(reader.model_name, format('more rows of %s changed at once than it follows', model));
+            perform cdc.ask_to_fill(reader.relation, format('more rows of %s changed at once than it follows', model));
             continue;
         end if;
         begin
@@ -28,25 +28,25 @@ begin
             );
             if reader.is_being_filled then
                 execute format(
-                    'insert into cdc.queued_change (model_name, change) select $5, own.change from unnest(('
+                    'insert into cdc.queued_change (relation, change) select $5, own.change from unnest(('
                     'select made.before from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, array[]::jsonb[]) as made'
                     ')) as own (change)', target.name
                 )
-                using 'queue', model, before, after, reader.model_name, target.oid, target.version;
+                using 'queue', model, before, after, reader.relation, target.oid, target.version;
                 continue;
             end if;
             execute format(
                 'select from %s(cdc.unless_replaced($1, $6, $7), $2, $3, $4, %s) as made '
                 'cross join lateral cdc.tell($5, made.before, made.after)',
-                target.name, cdc.watched_rows(reader.model_name, target.oid)
+                target.name, cdc.watched_rows(reader.relation, target.oid)
             )
-            using 'add', model, before, after, reader.model_name, target.oid, target.version;
+            using 'add', model, before, after, reader.relation, target.oid, target.version;
         exception
             when lock_not_available or deadlock_detected or sqlstate 'WL001' then
-                perform cdc.ask_to_fill(reader.model_name, format('it could not be locked: %s', sqlerrm));
+                perform cdc.ask_to_fill(reader.relation, format('it could not be locked: %s', sqlerrm));
             when others then
-                perform cdc.ask_to_fill(reader.model_name, sqlerrm);
-                perform cdc.note_downstream_failure(reader.model_name, sqlerrm, sqlstate);
+                perform cdc.ask_to_fill(reader.relation, sqlerrm);
+                perform cdc.note_downstream_failure(reader.relation, sqlerrm, sqlstate);
         end;
     end loop;
 end

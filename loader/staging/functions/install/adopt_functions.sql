@@ -21,7 +21,7 @@ begin
     for function in
         select former.name::regprocedure from cdc.marked_object as former
         where
-            former.model_name = model
+            former.relation = model
             and former.kind = 'function'
             and former.name::regprocedure <> all (functions::regprocedure[])
             and pg_has_role(former.owner, 'usage')

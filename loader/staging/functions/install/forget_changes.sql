@@ -3,8 +3,8 @@ create or replace function cdc.forget_changes(model text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     delete from cdc.to_fill as asked using cdc.downstream_model as own
-    where asked.model_name = model and own.model_name = model and own.declaration ->> 'kind' = 'changes';
-    delete from cdc.downstream_model as own where own.model_name = model and own.declaration ->> 'kind' = 'changes';
+    where asked.relation = model and own.relation = model and own.declaration ->> 'kind' = 'changes';
+    delete from cdc.downstream_model as own where own.relation = model and own.declaration ->> 'kind' = 'changes';
     return found;
 end
 $$;

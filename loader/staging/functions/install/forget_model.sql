@@ -7,45 +7,45 @@ declare
     own record;
 begin
     -- As whoever applies or installs it, and in their order.
-    perform pg_advisory_xact_lock(cdc.lock_key('model', installed.model_name))
+    perform pg_advisory_xact_lock(cdc.lock_key('model', installed.relation))
     from cdc.installed_model as installed
-    where model in (installed.declared_name, installed.model_name)
-    order by installed.model_name;
+    where model in (installed.model_name, installed.relation)
+    order by installed.relation;
     for own in
-        select installed.slot_name, installed.model_name, installed.declared_name from cdc.installed_model as installed
-        where model in (installed.declared_name, installed.model_name)
-        order by installed.slot_name, installed.model_name
+        select installed.slot_name, installed.relation, installed.model_name from cdc.installed_model as installed
+        where model in (installed.model_name, installed.relation)
+        order by installed.slot_name, installed.relation
     loop
         perform pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(own.slot_name)));
-        perform cdc.forget_relation(own.slot_name, own.model_name);
-        relations := relations || own.model_name;
+        perform cdc.forget_relation(own.slot_name, own.relation);
+        relations := relations || own.relation;
         if not exists (
             select from cdc.installed_model as other
-            where other.slot_name = own.slot_name and other.declared_name = own.declared_name
+            where other.slot_name = own.slot_name and other.model_name = own.model_name
         ) then
-            delete from cdc.baseline_rejection as gone where gone.slot_name = own.slot_name and gone.declared_name = own.declared_name;
-            delete from cdc.baseline_group as gone where gone.slot_name = own.slot_name and gone.declared_name = own.declared_name;
-            delete from cdc.baseline as gone where gone.slot_name = own.slot_name and gone.declared_name = own.declared_name;
+            delete from cdc.baseline_rejection as gone where gone.slot_name = own.slot_name and gone.model_name = own.model_name;
+            delete from cdc.baseline_group as gone where gone.slot_name = own.slot_name and gone.model_name = own.model_name;
+            delete from cdc.baseline as gone where gone.slot_name = own.slot_name and gone.model_name = own.model_name;
         end if;
     end loop;
     with gone as (
         delete from cdc.downstream_model as upper
         where
-            model in (upper.name, upper.model_name)
+            model in (upper.model_name, upper.relation)
             or upper.declaration ->> 'kind' = 'changes' and exists (
                 select from cdc.downstream_input as input
-                left join cdc.downstream_model as lower on lower.model_name = input.input_name
+                left join cdc.downstream_model as lower on lower.relation = input.input_relation
                 where
-                    input.model_name = upper.model_name
-                    and (input.input_name = any (relations) or model in (lower.name, lower.model_name))
+                    input.relation = upper.relation
+                    and (input.input_relation = any (relations) or model in (lower.model_name, lower.relation))
             )
-        returning upper.model_name
+        returning upper.relation
     ), unasked as (
-        delete from cdc.to_fill using gone where to_fill.model_name = gone.model_name
+        delete from cdc.to_fill using gone where to_fill.relation = gone.relation
     ), unqueued as (
-        delete from cdc.queued_change using gone where queued_change.model_name = gone.model_name
+        delete from cdc.queued_change using gone where queued_change.relation = gone.relation
     )
-    select relations || coalesce(array_agg(gone.model_name order by gone.model_name), '{}') into relations from gone;
+    select relations || coalesce(array_agg(gone.relation order by gone.relation), '{}') into relations from gone;
     return relations;
 end
 $$;

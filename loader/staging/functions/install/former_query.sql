@@ -5,7 +5,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     built_by constant jsonb := (
         select mark.declaration from cdc.model_watermark as mark
-        where mark.slot_name = installed.slot_name and mark.model_name = installed.model_name
+        where mark.slot_name = installed.slot_name and mark.relation = installed.relation
     );
 begin
     return case

@@ -24,9 +24,9 @@ begin
     end if;
     select min(known.kind) into other
     from (
-        select own.declaration ->> 'kind' as kind from cdc.downstream_model as own where own.model_name = own_key
+        select own.declaration ->> 'kind' as kind from cdc.downstream_model as own where own.relation = own_key
         union all
-        select installed.declaration ->> 'kind' from cdc.installed_model as installed where installed.model_name = own_key
+        select installed.declaration ->> 'kind' from cdc.installed_model as installed where installed.relation = own_key
     ) as known
     where known.kind <> 'changes';
     if other is not null or octet_length(own_table) > 63 then

@@ -24,7 +24,7 @@ begin
     end if;
     moved_at := cdc.move_model(slot, model, name, project, target_schema);
     insert into cdc.installed_model as stored (
-        slot_name, model_name, declared_name, relation_schema, relation_name, project_name, target_schema, declaration,
+        slot_name, relation, model_name, relation_schema, relation_name, project_name, target_schema, declaration,
         needed, reading, routine, needs, is_refresh_asked, engine, added_at
     )
     values (
@@ -36,7 +36,7 @@ begin
     on conflict on constraint installed_model_pkey do update
     set
         former = cdc.former_query(stored, excluded.declaration),
-        declared_name = excluded.declared_name,
+        model_name = excluded.model_name,
         project_name = excluded.project_name,
         target_schema = excluded.target_schema,
         added_at = least(stored.added_at, excluded.added_at),
@@ -63,7 +63,7 @@ begin
     if is_refresh then
         select plans.reason, plans.remedy into refused
         from cdc.explain_models(slot) as plans
-        where plans.model_name = model and plans.state = 'failed';
+        where plans.relation = model and plans.state = 'failed';
         if found then
             raise exception '%: %', install_model.name, refused.reason using hint = refused.remedy;
         end if;

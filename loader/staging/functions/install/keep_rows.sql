@@ -4,11 +4,11 @@ language sql set search_path = pg_catalog, pg_temp as $$
     update cdc.model_watermark as mark set declaration = keep_rows.declaration
     from cdc.installed_model as stored
     where
-        (stored.slot_name, stored.model_name) = (slot, model)
-        and (mark.slot_name, mark.model_name, mark.declaration) = (slot, model, stored.declaration);
+        (stored.slot_name, stored.relation) = (slot, model)
+        and (mark.slot_name, mark.relation, mark.declaration) = (slot, model, stored.declaration);
     update cdc.baseline as counted set declaration = keep_rows.declaration
     from cdc.installed_model as stored
     where
-        (stored.slot_name, stored.model_name) = (slot, model)
-        and (counted.slot_name, counted.declared_name, counted.declaration) = (slot, keep_rows.name, stored.declaration);
+        (stored.slot_name, stored.relation) = (slot, model)
+        and (counted.slot_name, counted.model_name, counted.declaration) = (slot, keep_rows.name, stored.declaration);
 $$;

@@ -18,5 +18,5 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
                 regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__deltas_\1'),
                 regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__merge_\1')
             )
-    where installed.slot_name = slot and installed.model_name = model
+    where installed.slot_name = slot and installed.relation = model
 $$;

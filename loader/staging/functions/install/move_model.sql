@@ -9,25 +9,25 @@ declare
     since timestamptz;
 begin
     for former in
-        select own.model_name, own.added_at from cdc.installed_model as own
+        select own.relation, own.added_at from cdc.installed_model as own
         where
             own.slot_name = slot
-            and own.declared_name = name
-            and own.model_name <> model
+            and own.model_name = name
+            and own.relation <> model
             and (
                 (own.project_name, own.target_schema) = (project, move_model.target_schema)
-                or not cdc.is_table(own.model_name)
+                or not cdc.is_table(own.relation)
             )
     loop
-        update cdc.archived_delete as own set model_name = model
+        update cdc.archived_delete as own set relation = model
         where
             own.slot_name = slot
-            and own.model_name = former.model_name
+            and own.relation = former.relation
             and own.commit_lsn < (
                 select baseline.snapshot_lsn from cdc.baseline
-                where baseline.slot_name = slot and baseline.declared_name = name
+                where baseline.slot_name = slot and baseline.model_name = name
             );
-        perform cdc.forget_relation(slot, former.model_name);
+        perform cdc.forget_relation(slot, former.relation);
         since := least(since, former.added_at);
     end loop;
     return since;

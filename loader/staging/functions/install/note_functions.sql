@@ -2,7 +2,7 @@
 -- or teardown drops them.
 create or replace function cdc.note_functions(model text, functions text[]) returns void
 language sql set search_path = pg_catalog, pg_temp as $$
-    delete from cdc.installed_function as former where former.model_name = model and to_regprocedure(former.name) is null;
-    insert into cdc.installed_function (model_name, name) select model, name from unnest(functions) as name
+    delete from cdc.installed_function as former where former.relation = model and to_regprocedure(former.name) is null;
+    insert into cdc.installed_function (relation, name) select model, name from unnest(functions) as name
     on conflict do nothing
 $$;

@@ -10,7 +10,7 @@ begin
         former_table_nos = own.former_table_nos,
         former_places = own.former_places
     from (
-        select installed.model_name, located.*, former.table_nos as former_table_nos, former.places as former_places
+        select installed.relation, located.*, former.table_nos as former_table_nos, former.places as former_places
         from cdc.installed_model as installed
         cross join lateral cdc.find_places(installed.needs, gives) as located
         cross join lateral cdc.find_places(installed.former -> 'needs', gives) as former
@@ -18,7 +18,7 @@ begin
     ) as own
     where
         stored.slot_name = slot
-        and stored.model_name = own.model_name
+        and stored.relation = own.relation
         and (stored.table_nos, stored.places, stored.former_table_nos, stored.former_places)
         is distinct from (own.table_nos, own.places, own.former_table_nos, own.former_places);
 end

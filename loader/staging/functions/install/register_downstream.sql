@@ -12,34 +12,34 @@ begin
     perform cdc.note_functions(model, functions);
     -- The same model in another schema, which its project has left.
     delete from cdc.downstream_model as own
-    where own.project = register_downstream.project and own.name = register_downstream.name and own.model_name <> model
-        and not cdc.is_table(own.model_name);
+    where own.project = register_downstream.project and own.model_name = register_downstream.name and own.relation <> model
+        and not cdc.is_table(own.relation);
     -- Whoever forgets it at this moment is waited for: then it is new.
-    select own.declaration into former from cdc.downstream_model as own where own.model_name = model for update;
-    insert into cdc.downstream_model as own (model_name, name, project, declaration, routine, indexes)
+    select own.declaration into former from cdc.downstream_model as own where own.relation = model for update;
+    insert into cdc.downstream_model as own (relation, model_name, project, declaration, routine, indexes)
     values (model, register_downstream.name, register_downstream.project, register_downstream.declaration, functions[1], register_downstream.indexes)
     on conflict on constraint downstream_model_pkey do update
     set
-        name = excluded.name, project = excluded.project, declaration = excluded.declaration, routine = excluded.routine,
+        model_name = excluded.model_name, project = excluded.project, declaration = excluded.declaration, routine = excluded.routine,
         indexes = excluded.indexes, error = null, failures = 0, retry_at = null;
-    delete from cdc.downstream_input as input where input.model_name = model;
-    insert into cdc.downstream_input (model_name, input_name)
+    delete from cdc.downstream_input as input where input.relation = model;
+    insert into cdc.downstream_input (relation, input_relation)
     select distinct model, value ->> 'model' from jsonb_array_elements(register_downstream.declaration -> 'inputs');
     if is_refresh or former is distinct from register_downstream.declaration then
         perform cdc.ask_to_fill(model, case when former is null then 'it is new' when is_refresh then 'dbt asked for it' else 'its query has changed' end);
     end if;
     with recursive walk as (
-        select input.model_name, 1 as level from cdc.downstream_input as input
+        select input.relation, 1 as level from cdc.downstream_input as input
         union
-        select input.model_name, walk.level + 1
-        from walk inner join cdc.downstream_input as input on input.input_name = walk.model_name
+        select input.relation, walk.level + 1
+        from walk inner join cdc.downstream_input as input on input.input_relation = walk.relation
         where walk.level < 100
     )
 
     update cdc.downstream_model as own
     set level = found.level
-    from (select walk.model_name, max(walk.level) as level from walk group by walk.model_name) as found
-    where found.model_name = own.model_name and found.level <> own.level;
+    from (select walk.relation, max(walk.level) as level from walk group by walk.relation) as found
+    where found.relation = own.relation and found.level <> own.level;
 end
 $$;
 

@@ -8,7 +8,7 @@ begin
     into declaration, reading, lacks_changes
     from cdc.registered_model
     left join cdc.model_watermark as mark
-        on mark.slot_name = slot and mark.model_name = registered_model.relation_schema || '.' || registered_model.relation_name
-    where registered_model.slot_name = slot and registered_model.declared_name = model;
+        on mark.slot_name = slot and mark.relation = registered_model.relation_schema || '.' || registered_model.relation_name
+    where registered_model.slot_name = slot and registered_model.model_name = model;
 end
 $$;

@@ -16,7 +16,7 @@ begin
     from cdc.computed_change as computed
     where
         computed.slot_name = plan.slot_name
-        and computed.model_name = plan.model_name
+        and computed.relation = plan.relation
         and computed.batch = add_moved.batch.id
         and computed.attempt = any (add_moved.batch.attempts);
     if found_count is distinct from add_moved.batch.row_count then
@@ -39,7 +39,7 @@ begin
         from cdc.computed_change as computed
         where
             computed.slot_name = plan.slot_name
-            and computed.model_name = plan.model_name
+            and computed.relation = plan.relation
             and computed.batch = add_moved.batch.id
             and computed.attempt = any (part.attempts)
             and case part.phase
@@ -53,7 +53,7 @@ begin
         rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);
     end loop;
     delete from cdc.computed_change as computed
-    where computed.slot_name = plan.slot_name and computed.model_name = plan.model_name;
+    where computed.slot_name = plan.slot_name and computed.relation = plan.relation;
     return rejected_lsn;
 end
 $$;

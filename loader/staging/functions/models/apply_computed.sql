@@ -27,7 +27,7 @@ begin
     perform pg_advisory_xact_lock_shared(cdc.lock_key('computed', slot));
     select ready.* into plan
     from cdc.plan_models(slot) as ready
-    where ready.model_name = model and ready.engine = 'spark' and ready.step is not null;
+    where ready.relation = model and ready.engine = 'spark' and ready.step is not null;
     if (plan.declaration, plan.baseline_id, plan.from_lsn)
         is distinct from (apply_computed.declaration, apply_computed.baseline_id, apply_computed.from_lsn)
         or cdc.try_models(array[plan], to_lsn, null, null, cdc.batch_size(), computed) = '{}'
@@ -38,7 +38,7 @@ begin
     -- Not so where a TRUNCATE makes it start from its baseline.
     return exists (
         select from cdc.model_watermark as mark
-        where mark.slot_name = slot and mark.model_name = model and mark.applied_lsn = to_lsn
+        where mark.slot_name = slot and mark.relation = model and mark.applied_lsn = to_lsn
     );
 end
 $$;

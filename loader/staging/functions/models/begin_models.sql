@@ -6,13 +6,13 @@ declare
     plan cdc.model_plan;
 begin
     foreach plan in array plans loop
-        if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.model_name)) then
+        if not pg_try_advisory_xact_lock(cdc.lock_key('model', plan.relation)) then
             raise exception 'another session builds it' using errcode = 'WL001';
         end if;
         -- Under the lock, and after the batch was read.
         perform cdc.require_plan(plan);
     end loop;
     -- What is above one that is built again is filled after that, and others may add to it until then.
-    perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
+    perform cdc.lock_above(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
 end
 $$;

@@ -19,16 +19,16 @@ begin
             set
                 is_refresh_asked = stored.is_refresh_asked and plan.step <> 'rebuild',
                 error = null, remedy = null, is_locked = false, is_unseen = false, failures = 0, retry_at = null
-            where stored.slot_name = plan.slot_name and stored.model_name = plan.model_name;
+            where stored.slot_name = plan.slot_name and stored.relation = plan.relation;
         end if;
     end loop;
 
     insert into cdc.model_watermark (
-        model_name, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, audited_at,
+        relation, slot_name, applied_lsn, baseline_id, declaration, rejected_lsn, audited_at,
         major_version, lost_lsn
     )
     select
-        planned.model_name,
+        planned.relation,
         planned.slot_name,
         to_lsn,
         planned.baseline_id,
@@ -39,7 +39,7 @@ begin
                 when planned.step = 'add' then mark.rejected_lsn
                 when exists (
                     select from cdc.baseline_rejection as rejected
-                    where rejected.slot_name = planned.slot_name and rejected.declared_name = planned.declared_name
+                    where rejected.slot_name = planned.slot_name and rejected.model_name = planned.model_name
                 -- A row that the seed could not count was written before its position.
                 ) then planned.snapshot_lsn - 1
             end
@@ -53,9 +53,9 @@ begin
     from unnest(plans) as planned
     inner join cdc.slot_position as log on log.slot_name = planned.slot_name
     left join cdc.baseline
-        on baseline.slot_name = planned.slot_name and baseline.declared_name = planned.declared_name
+        on baseline.slot_name = planned.slot_name and baseline.model_name = planned.model_name
     left join cdc.model_watermark as mark
-        on mark.slot_name = planned.slot_name and mark.model_name = planned.model_name
+        on mark.slot_name = planned.slot_name and mark.relation = planned.relation
     -- Nothing of this is locked: what was read above may be of another seed or of a log that was pruned.
     where
         log.start_lsn <= planned.from_lsn

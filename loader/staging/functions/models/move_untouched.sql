@@ -9,19 +9,19 @@ begin
     update cdc.model_watermark as mark
     set applied_lsn = to_lsn, moved_at = now()
     from (
-        select own.slot_name, own.model_name
+        select own.slot_name, own.relation
         from unnest(plans) as planned
         inner join cdc.installed_model as installed
             on
                 installed.slot_name = planned.slot_name
-                and installed.model_name = planned.model_name
+                and installed.relation = planned.relation
                 and installed.xmin = planned.installed_version
         inner join cdc.model_watermark as own
-            on own.slot_name = planned.slot_name and own.model_name = planned.model_name
+            on own.slot_name = planned.slot_name and own.relation = planned.relation
         where own.applied_lsn = begin_lsn
         for no key update of own skip locked
     ) as free
-    where mark.slot_name = free.slot_name and mark.model_name = free.model_name
-    returning mark.model_name;
+    where mark.slot_name = free.slot_name and mark.relation = free.relation
+    returning mark.relation;
 end
 $$;

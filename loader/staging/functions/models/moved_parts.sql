@@ -10,7 +10,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         from cdc.computed_change as computed
         where
             computed.slot_name = plan.slot_name
-            and computed.model_name = plan.model_name
+            and computed.relation = plan.relation
             and computed.batch = moved_parts.batch.id
             and computed.attempt = any (moved_parts.batch.attempts)
         group by computed.attempt

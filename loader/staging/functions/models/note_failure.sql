@@ -15,7 +15,7 @@ begin
             -- for some of it, which mean its SQL.
             case
                 when code in ('42P10', '42703', '42804', '42883', '23502') then format(
-                    '`dbt build --full-refresh --select %s` makes the table''s columns and key again', plan.declared_name
+                    '`dbt build --full-refresh --select %s` makes the table''s columns and key again', plan.model_name
                 )
             end,
             nullif(hint, ''),
@@ -25,7 +25,7 @@ begin
                 when code like '22%' then format(
                     'cast what is summed to numeric, or write the expression so that it takes any total; then `loader setup`, '
                     '`spark-submit spark/seed.py --model %s`, `dbt build`',
-                    plan.declared_name
+                    plan.model_name
                 )
                 -- A hint of the server's is of the SQL; these are of the machine.
                 when code like '53%' then 'give the target''s server more of it (disk, memory, `temp_file_limit`); then it goes on by itself'
@@ -34,9 +34,9 @@ begin
                 when code = 'WL004' and plan.declaration @? '$.sources[*].keeps_deleted ? (@ == true)' then format(
                     '`dbt build --full-refresh --select %1$s`; if it fails again, '
                     '`spark-submit spark/seed.py --model %1$s --forget-purged`',
-                    plan.declared_name
+                    plan.model_name
                 )
-                when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.declared_name)
+                when code = 'WL004' then format('`spark-submit spark/seed.py --model %s`', plan.model_name)
                 when plan.engine = 'spark' then '`dbt build` makes what is missing; then `spark-submit spark/apply.py`'
                 else '`dbt build` makes what is missing and tries it at once'
             end
@@ -48,7 +48,7 @@ begin
         )
     where
         stored.slot_name = plan.slot_name
-        and stored.model_name = plan.model_name
+        and stored.relation = plan.relation
         and stored.xmin = plan.installed_version;
 end
 $$;

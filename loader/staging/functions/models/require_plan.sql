@@ -6,10 +6,10 @@ begin
     perform
     from cdc.installed_model as installed
     left join cdc.model_watermark as mark
-        on mark.slot_name = installed.slot_name and mark.model_name = installed.model_name
+        on mark.slot_name = installed.slot_name and mark.relation = installed.relation
     where
         installed.slot_name = plan.slot_name
-        and installed.model_name = plan.model_name
+        and installed.relation = plan.relation
         and installed.xmin = plan.installed_version
         and mark.xmin is not distinct from plan.watermark_version;
     if not found then

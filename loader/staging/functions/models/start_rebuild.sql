@@ -7,7 +7,7 @@ begin
     delete from cdc.archived_delete as old
     where
         old.slot_name = plan.slot_name
-        and old.model_name = plan.model_name
+        and old.relation = plan.relation
         and old.commit_lsn >= plan.from_lsn;
 end
 $$;

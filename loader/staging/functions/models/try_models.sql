@@ -39,14 +39,14 @@ begin
         moved := moved || plan;
     end loop;
     perform cdc.end_models(moved, to_lsn, batch_size);
-    return array(select done.model_name from unnest(moved) as done);
+    return array(select done.relation from unnest(moved) as done);
 exception
     when others then
         get stacked diagnostics
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
         if cardinality(plans) > 1 then
             -- In one order too: each holds the models above it from then on.
-            perform cdc.lock_above(array(select planned.model_name from unnest(plans) as planned where planned.step = 'add'));
+            perform cdc.lock_above(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
             foreach plan in array plans loop
                 names := names || cdc.try_models(array[plan], to_lsn, step, batch, batch_size);
             end loop;

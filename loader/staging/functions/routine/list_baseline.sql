@@ -9,8 +9,8 @@ begin
         'select $1, slot_name, baseline.snapshot_lsn, -row_number() over (order by rejected.part, rejected.reason), 0, '
         'baseline.counted_at, rejected.part, ''baseline'', rejected.reason, '
         'jsonb_build_object(''row_count'', rejected.row_count, ''example'', rejected.example)::text '
-        'from cdc.baseline_rejection as rejected inner join cdc.baseline as baseline using (slot_name, declared_name) '
-        'where slot_name = $2 and declared_name = $3',
+        'from cdc.baseline_rejection as rejected inner join cdc.baseline as baseline using (slot_name, model_name) '
+        'where slot_name = $2 and model_name = $3',
         listed
     ) using model_key, slot, model_name;
 end

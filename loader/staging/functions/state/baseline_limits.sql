@@ -18,7 +18,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         format('the stored baseline, which is of %s', max(baseline.snapshot_lsn)),
         'nothing is needed: the newer baseline stays'
     from cdc.baseline
-    where baseline.slot_name = slot and baseline.declared_name = any (models)
+    where baseline.slot_name = slot and baseline.model_name = any (models)
     having count(*) > 0
     union all
     select
@@ -34,7 +34,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             cdc.held_since(registered_model.slot_name, jsonb_build_object(need.key, need.value)), log.position_lsn
         )
     ) as held (from_lsn)
-    where registered_model.slot_name = slot and registered_model.declared_name = any (models)
+    where registered_model.slot_name = slot and registered_model.model_name = any (models)
     group by need.key
     order by 2
 $$;

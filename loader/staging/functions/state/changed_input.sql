@@ -7,7 +7,7 @@ begin
         from cdc.downstream_model as own
         cross join jsonb_array_elements(own.declaration -> 'inputs') as input
         cross join lateral (select to_regclass(format('%I.%I', input.value ->> 'schema', input.value ->> 'name')) as oid) as relation
-        where own.model_name = model and (
+        where own.relation = model and (
             -- Rows that differ in nothing else are told apart by it.
             not exists (
                 select from pg_index as i

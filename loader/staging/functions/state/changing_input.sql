@@ -2,12 +2,12 @@
 -- Null if none.
 create or replace function cdc.changing_input(slot text, models text[]) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
-    select min(installed.model_name)
+    select min(installed.relation)
     from cdc.installed_model as installed
     inner join cdc.model_watermark as mark
-        on mark.slot_name = installed.slot_name and mark.model_name = installed.model_name
+        on mark.slot_name = installed.slot_name and mark.relation = installed.relation
     where
         installed.slot_name = slot
-        and installed.model_name = any (models)
+        and installed.relation = any (models)
         and mark.declaration <> installed.declaration
 $$;

@@ -2,7 +2,7 @@
 -- do something, which is not so where the next apply or a seed that is counting does it.
 create or replace function cdc.explain_models(slot text)
 returns table (
-    slot_name text, model_name text, declared_name text, step text, engine text, is_ready boolean,
+    slot_name text, relation text, model_name text, step text, engine text, is_ready boolean,
     from_lsn pg_lsn, position_lsn pg_lsn, applied_lsn pg_lsn, baseline_id uuid, snapshot_lsn pg_lsn, is_locked boolean,
     retry_at timestamptz, state text, reason text, remedy text, is_finding boolean
 )
@@ -15,7 +15,7 @@ begin
             model.*,
             -- A seed that counts by the old declaration is none for the new one.
             model.needs[1] <> 'setup' and 'seed' = any (model.needs)
-            and cdc.holder_of(cdc.lock_key('seeding', model.slot_name, model.model_name)) is not null as is_counted
+            and cdc.holder_of(cdc.lock_key('seeding', model.slot_name, model.relation)) is not null as is_counted
         from cdc.explained_model as model
         where model.slot_name = slot
     ),
@@ -25,9 +25,9 @@ begin
         select
             said.*,
             said.is_counted and said.step is null as is_held_up,
-            string_agg(' --model ' || said.declared_name, '') over (
+            string_agg(' --model ' || said.model_name, '') over (
                 partition by said.needs, said.is_counted, said.step
-                order by said.declared_name
+                order by said.model_name
                 range between unbounded preceding and unbounded following
             ) as models
         from said
@@ -35,8 +35,8 @@ begin
 
     select
         seeded.slot_name,
+        seeded.relation,
         seeded.model_name,
-        seeded.declared_name,
         seeded.step,
         seeded.engine,
         seeded.is_ready,
@@ -58,7 +58,7 @@ begin
                 then 'write what it is called now into its query, or leave it out, then `loader setup`, `dbt build`'
             when seeded.verdict = 'to be rebuilt' then cdc.name_builder(seeded.engine)
             when seeded.verdict = 'of another slot'
-                then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.model_name, seeded.declared_name)
+                then cdc.explain_move(seeded.other_slot, seeded.slot_name, seeded.relation, seeded.model_name)
             else cdc.join_steps(seeded.needs, seeded.models, seeded.is_counted)
         end,
         seeded.reason is not null and seeded.step is distinct from 'rebuild' and not coalesce(seeded.is_counted, false)

@@ -6,21 +6,21 @@ begin
     return exists (
         select from cdc.installed_model as installed
         inner join cdc.registered_model as registered
-            on registered.slot_name = installed.slot_name and registered.declared_name = installed.declared_name
+            on registered.slot_name = installed.slot_name and registered.model_name = installed.model_name
         where
             installed.slot_name = slot
-            and installed.model_name = any (models)
-            and registered.relation_schema || '.' || registered.relation_name <> installed.model_name
+            and installed.relation = any (models)
+            and registered.relation_schema || '.' || registered.relation_name <> installed.relation
     ) or exists (
         -- Nobody registers where a model over models is: it may read production's, as by dbt's --defer.
         select from cdc.downstream_model as own
         inner join cdc.downstream_model as other
-            on other.project = own.project and other.name = own.name and other.model_name <> own.model_name
+            on other.project = own.project and other.model_name = own.model_name and other.relation <> own.relation
         cross join (select array_agg(registered.relation_schema) as names from cdc.registered_model as registered) as schemas
         where
-            own.model_name = any (models)
-            and split_part(own.model_name, '.', 1) <> all (schemas.names)
-            and split_part(other.model_name, '.', 1) = any (schemas.names)
+            own.relation = any (models)
+            and split_part(own.relation, '.', 1) <> all (schemas.names)
+            and split_part(other.relation, '.', 1) = any (schemas.names)
     );
 end
 $$;

@@ -3,6 +3,6 @@
 create or replace function cdc.is_to_be_filled(model text) returns boolean
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
-    return exists (select from cdc.to_fill as asked where asked.model_name = model);
+    return exists (select from cdc.to_fill as asked where asked.relation = model);
 end
 $$;

@@ -4,7 +4,7 @@
 -- is not applied was staged, asked_at when it was asked to be filled.
 create or replace function cdc.model_progress(slot text)
 returns table (
-    name text, relation text, declared_name text, inputs text[], state text, reason text, remedy text, engine text,
+    name text, relation text, model_name text, inputs text[], state text, reason text, remedy text, engine text,
     is_finding boolean, position_lsn pg_lsn, applied_lsn pg_lsn, moved_at timestamptz,
     waits_since timestamptz, asked_at timestamptz, exact_as_of timestamptz
 )
@@ -19,17 +19,17 @@ begin
 
     models as (
         select
-            model_name as relation, declared_name, null::text[] as inputs, state, reason, remedy, engine, is_finding
+            relation, model_name, null::text[] as inputs, state, reason, remedy, engine, is_finding
         from sources
         union all
-        select model_name, declared_name, inputs, state, reason, remedy, engine, is_finding
+        select relation, model_name, inputs, state, reason, remedy, engine, is_finding
         from cdc.plan_downstream(slot)
     )
 
     select
-        cdc.command_name(slot, models.relation, models.declared_name, models.inputs),
+        cdc.command_name(slot, models.relation, models.model_name, models.inputs),
         models.relation,
-        models.declared_name,
+        models.model_name,
         models.inputs,
         models.state,
         models.reason,
@@ -55,12 +55,12 @@ begin
             (array_agg(own.moved_at order by own.applied_lsn))[1] as moved_at,
             bool_or(sources.step is distinct from 'add') as is_stopped
         from cdc.model_watermark as own
-        inner join sources on sources.model_name = own.model_name
-        where own.slot_name = slot and own.model_name = any (models.inputs || models.relation)
+        inner join sources on sources.relation = own.relation
+        where own.slot_name = slot and own.relation = any (models.inputs || models.relation)
     ) as mark
     cross join lateral (
         select min(to_fill.asked_at) as asked_at from cdc.to_fill
-        where to_fill.model_name = any (models.inputs || models.relation)
+        where to_fill.relation = any (models.inputs || models.relation)
     ) as asked
     left join lateral (
         select staged.staged_at from cdc.change_log as staged

@@ -1,11 +1,11 @@
 -- Each model of a slot as `loader status --json` has it, but what it has rejected. The name of a copy is its relation.
-create or replace function cdc.model_status(slot text) returns table (declared_name text, status json)
+create or replace function cdc.model_status(slot text) returns table (model_name text, status json)
 language plpgsql stable rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
 begin
     return query
     select
-        model.declared_name,
+        model.model_name,
         json_build_object(
             'name', model.name,
             'relation', model.relation,
@@ -36,7 +36,7 @@ begin
             'exact_age_seconds', cdc.seconds_since(model.exact_as_of),
             'is_unbuilt', coalesce(upper.is_unbuilt, (
                 select bool_and(installed.is_unbuilt) from cdc.installed_model as installed
-                where installed.model_name = model.relation
+                where installed.relation = model.relation
             ), false),
             'rejected_lsn', own.rejected_lsn,
             'built_on', own.baseline_id,
@@ -65,11 +65,11 @@ begin
         )
     from cdc.model_progress(slot) as model
     left join cdc.registered_model as registered
-        on registered.slot_name = slot and registered.declared_name = model.declared_name and model.inputs is null
-    left join cdc.model_watermark as own on own.slot_name = slot and own.model_name = model.relation
-    left join cdc.downstream_model as upper on upper.model_name = model.relation
+        on registered.slot_name = slot and registered.model_name = model.model_name and model.inputs is null
+    left join cdc.model_watermark as own on own.slot_name = slot and own.relation = model.relation
+    left join cdc.downstream_model as upper on upper.relation = model.relation
     left join cdc.baseline
-        on baseline.slot_name = slot and baseline.declared_name = model.declared_name and model.inputs is null
-    order by model.declared_name, model.relation;
+        on baseline.slot_name = slot and baseline.model_name = model.model_name and model.inputs is null
+    order by model.model_name, model.relation;
 end
 $$;

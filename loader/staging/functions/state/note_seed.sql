@@ -8,5 +8,5 @@ language sql set search_path = pg_catalog, pg_temp as $$
         seed_retry_at = case
             when message is not null then clock_timestamp() + make_interval(secs => pause * 2 ^ least(own.seed_failures, 5))
         end
-    where own.slot_name = slot and own.declared_name = any (models)
+    where own.slot_name = slot and own.model_name = any (models)
 $$;

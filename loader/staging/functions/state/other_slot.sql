@@ -6,10 +6,10 @@ begin
         select min(other.slot_name)
         from (
             select mark.slot_name from cdc.model_watermark as mark
-            where mark.model_name = model
+            where mark.relation = model
             union all
             select registered.slot_name from cdc.registered_model as registered
-            where registered.declared_name = name
+            where registered.model_name = name
         ) as other
         where other.slot_name <> slot
     );

@@ -2,7 +2,7 @@
 -- has to do something. Where it waits for an input, that is said of the input.
 create or replace function cdc.plan_downstream(slot text)
 returns table (
-    model_name text, declared_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
+    relation text, model_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
     retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
 )
 language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
@@ -13,8 +13,8 @@ begin
     end if;
     return query
     select
+        found.relation,
         found.model_name,
-        found.name,
         case when found.verdict = 'to be filled' then 'fill' end,
         found.routine,
         found.inputs,
@@ -39,17 +39,17 @@ begin
                 select format('for slot %s: %s', min(own.slot_name), min(own.remedy))
                 from cdc.installed_model as own_slot
                 cross join lateral cdc.explain_models(own_slot.slot_name) as own
-                where own_slot.model_name = found.not_built and own.model_name = found.not_built
+                where own_slot.relation = found.not_built and own.relation = found.not_built
                 having min(own.slot_name) is not null
             ), '`dbt build`')
             when found.verdict = 'compiled before' then format(
                 '`dbt build`; if it stays so, `dbt build --full-refresh --select %s`', coalesce(
-                    (select min(own.declared_name) from cdc.installed_model as own where own.model_name = found.changed_input),
-                    (select own.name from cdc.downstream_model as own where own.model_name = found.changed_input)
+                    (select min(own.model_name) from cdc.installed_model as own where own.relation = found.changed_input),
+                    (select own.model_name from cdc.downstream_model as own where own.relation = found.changed_input)
                 )
             )
             when found.verdict = 'follows' and found.upgraded is not null
-                then cdc.join_steps(array['audit'], ' --model ' || found.name, false)
+                then cdc.join_steps(array['audit'], ' --model ' || found.model_name, false)
             when found.verdict <> 'follows'
                 then cdc.name_builder(case when found.is_of_spark and found.applied_lsn < found.newest_lsn then 'spark' end)
         end,

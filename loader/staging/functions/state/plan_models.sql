@@ -11,8 +11,8 @@ begin
 
     select
         planned.slot_name,
+        planned.relation,
         planned.model_name,
-        planned.declared_name,
         planned.step,
         planned.is_ready,
         planned.from_lsn,

@@ -24,7 +24,7 @@ begin
         array_position({tables}, counted.part), null::pg_lsn,
         {baseline}
         from cdc.baseline_group as counted
-        where counted.slot_name = $5 and counted.declared_name = {model_name}
+        where counted.slot_name = $5 and counted.model_name = {model_name}
             and counted.part <> all (coalesce($6, '{}')){zeros};
         return;
     end if;

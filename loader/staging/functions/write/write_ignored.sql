@@ -5,7 +5,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$            -- The ignored deletes, by which a new baseline and an audit know what is counted and gone.
             if $1 in ('add', 'refill') then
-                insert into cdc.archived_delete (slot_name, model_name, part, commit_lsn, dimensions, measures)
+                insert into cdc.archived_delete (slot_name, relation, part, commit_lsn, dimensions, measures)
                 select $2, {model_key}, waltally_tables[delta.waltally_source_no], delta.waltally_archived_lsn,
                     array[{keys}]::text[],
                     array[{kept}]

@@ -33,7 +33,7 @@ begin
             'deltas_name', quote_literal(deltas),
             'baseline', cdc.write_long(compiled, relation, format(
                 e'insert into %s (%s)\n        select\n            %s\n        from cdc.baseline_group as counted\n'
-                '        where counted.slot_name = $2 and counted.declared_name = %L and counted.part <> all (coalesce($6, ''{}''));',
+                '        where counted.slot_name = $2 and counted.model_name = %L and counted.part <> all (coalesce($6, ''{}''));',
                 relation, array_to_string(columns, ', '), (
                     select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.place, one.type), one.exact, relation), e',\n            ' order by one.place)
                     from cdc.list_columns(compiled) as one
