@@ -29,7 +29,7 @@ from testkit.databases import Database, empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import rendered
 from tests.queries.lab import Lab
-from tests.queries.models_lab import Above, Below
+from tests.queries.models_lab import Below, Dependent
 from tests.queries.models_lab import fill as fill_models
 from tests.queries.test_corpus import CASES, Case, begin_case, read_case, rendered_models
 from waltally.errors import SettingError
@@ -260,7 +260,7 @@ def followed(lab: Lab, files: Mapping[str, str], tables: list[str]) -> list[Belo
     below = []
     for own, (query, options) in models.items():
         if any(f"{{{other}}}" in query for other in models):
-            Above(lab, own, query, **options)
+            Dependent(lab, own, query, **options)
         else:
             below.append(Below(lab, own, query, _Even(1), **options))
             below[-1].has_parts = False

@@ -164,8 +164,8 @@ from (
     (:'schema', 'model_state', 'select', :'dbt'),
     (:'schema', 'model_watermark', 'select', :'dbt'),
     -- A model over models is made of what is installed.
-    (:'schema', 'downstream_model', 'select', :'dbt'),
-    (:'schema', 'downstream_input', 'select', :'dbt'),
+    (:'schema', 'dependent_model', 'select', :'dbt'),
+    (:'schema', 'dependent_input', 'select', :'dbt'),
     (:'schema', 'to_fill', 'select', :'dbt'),
     (:'schema', 'installed_function', 'select', :'dbt'),
     (:'schema', 'marked_object', 'select', :'dbt'),
@@ -175,7 +175,7 @@ from (
     -- A reader asks what a model is declared as and how far it is, and nothing else there.
     (:'schema', 'registered_model', 'select', :'reader'),
     (:'schema', 'model_state', 'select', :'reader'),
-    (:'schema', 'downstream_model', 'select', :'reader'),
+    (:'schema', 'dependent_model', 'select', :'reader'),
     (:'schema', 'model_watermark', 'select', :'reader'),
     (:'schema', 'baseline', 'select', :'dbt'),
     (:'schema', 'baseline_group', 'select', :'dbt'),
@@ -188,7 +188,7 @@ from (
     (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'reader_position', 'select, insert, update', :'spark'),
     (:'schema', 'model_state', 'select', :'spark'),
-    (:'schema', 'downstream_model', 'select, update (audited_at, major_version)', :'spark'),
+    (:'schema', 'dependent_model', 'select, update (audited_at, major_version)', :'spark'),
     (:'schema', 'to_fill', 'select', :'spark'),
     (:'schema', 'installed_model', 'select', :'spark'),
     (:'schema', 'change_log', 'select', :'spark'),
@@ -204,14 +204,14 @@ from (
     ('apply', :'dbt'),
     ('apply', :'spark'),
     ('install_model', :'dbt'),
-    ('register_downstream', :'dbt'),
+    ('register_dependent', :'dbt'),
     ('forget_changes', :'dbt'),
     ('note_project', :'dbt'),
     ('batch_size', :'dbt'),
     ('lock_key', :'dbt'),
     ('jsonb_or_null', :'dbt'),
     ('explain_models', :'dbt'),
-    ('plan_downstream', :'dbt'),
+    ('plan_dependents', :'dbt'),
     ('apply_computed', :'spark'),
     ('baseline_limits', :'spark'),
     ('major_version', :'spark'),
@@ -221,12 +221,12 @@ from (
     ('lock_key', :'spark'),
     ('plan_models', :'spark'),
     ('explain_models', :'spark'),
-    ('plan_downstream', :'spark'),
+    ('plan_dependents', :'spark'),
     ('batch_end', :'spark'),
     ('part_end', :'spark'),
     ('batch_bytes', :'spark'),
     ('explain_models', :'reader'),
-    ('plan_downstream', :'reader'),
+    ('plan_dependents', :'reader'),
     ('wait_for', :'reader')
 ) as given (name, grantee)
 inner join pg_proc as p
@@ -254,7 +254,7 @@ from :"schema".registered_model
 where to_regclass(format('%I.%I', relation_schema, relation_name)) is not null \gexec
 
 select format('grant select on %s to %I, %I', c.oid::regclass, :'spark', :'reader')
-from :"schema".downstream_model as own
+from :"schema".dependent_model as own
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 where n.nspname || '.' || c.relname = own.relation \gexec
@@ -265,7 +265,7 @@ select distinct
 from (
     select relation_schema || '.' || relation_name as name from :"schema".registered_model
     union
-    select relation from :"schema".downstream_model
+    select relation from :"schema".dependent_model
 ) as model
 cross join pg_class as read
 inner join pg_namespace as n on n.oid = read.relnamespace and n.nspname || '.' || read.relname = model.name

@@ -17,7 +17,7 @@ REGION_PARCELS, REGIONS = "ft_region_parcels", "ft_regions"
 MODELS = (NOTIFY, ORDERS, CUSTOMERS, PARCELS)
 OVER_MODELS = (REGION_PARCELS, REGIONS)
 BY_SPARK = (PARCELS, *OVER_MODELS)
-"""What Spark applies, where it does, and what is above it."""
+"""What Spark applies, where it does, and what reads it."""
 READ_TOGETHER = {CUSTOMERS, PARCELS}
 """Inputs of one model: a change of one reads the other."""
 SHOP_TABLES = ("Orders", "Parcels", "Customers")

@@ -30,7 +30,7 @@ class QuerySystem(System):
         self.declare(models)
         known = (
             "select model_name from cdc.installed_model"
-            " union select model_name from cdc.downstream_model"
+            " union select model_name from cdc.dependent_model"
             " where declaration ->> 'kind' <> 'changes'"
         )
         if self.target.value("select to_regclass('cdc.installed_model')"):
@@ -41,7 +41,7 @@ class QuerySystem(System):
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
         for name in self.models:
             if read[name].models:
-                self.install_above(name)
+                self.install_dependents(name)
             else:
                 self.install(name, is_refresh=is_refresh)
 
@@ -66,7 +66,7 @@ class QuerySystem(System):
             ),
         )
 
-    def install_above(self, name: str, schema: str = "analytics") -> None:
+    def install_dependents(self, name: str, schema: str = "analytics") -> None:
         """Install a model over models, as it is declared."""
         read = {query.name: query for query in read_manifest(self.source.manifest).queries}
         relations = [
@@ -78,7 +78,7 @@ class QuerySystem(System):
         ]
         text, config = self.models[name]
         self.target.execute(
-            "select cdc.install_downstream('tests', %s, %s, %s, %s, %s, %s, null, false)",
+            "select cdc.install_dependent('tests', %s, %s, %s, %s, %s, %s, null, false)",
             *(schema, name, name, text, json.dumps(relations), json.dumps(config)),
         )
 
@@ -102,8 +102,8 @@ class QuerySystem(System):
                 query = query.replace(f"{{{place}}}", relation(places[place]))
             self.models[name] = query, dict(config)
             read = [table for table in tables if table.name in used]
-            above = [place for place in used if places[place] not in tables]
-            nodes.append(node(name, query, config, read, above))
+            dependents = [place for place in used if places[place] not in tables]
+            nodes.append(node(name, query, config, read, dependents))
         self.source.manifest = self.home / "manifest.json"
         self.source.manifest.write_text(manifest(nodes, tables))
 

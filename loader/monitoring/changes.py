@@ -13,7 +13,7 @@ from waltally.tables import Table
 _TABLE = """
 select own.relation
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.relation = state.relation
+inner join {0}.dependent_model as own on own.relation = state.relation
 where
     state.slot_name = %s and state.model_name = %s || '_changes'
     and own.declaration ->> 'kind' = 'changes'

@@ -31,7 +31,7 @@ select
     split_part(relation, '.', 1),
     substr(relation, strpos(relation, '.') + 1),
     declaration
-from {0}.downstream_model
+from {0}.dependent_model
 where declaration ->> 'kind' <> 'changes'
 order by name
 """

@@ -38,8 +38,8 @@ cross join lateral (select own union select relid from pg_partition_tree(own)) a
 inner join pg_class as c on c.oid = part.relid and c.relkind <> 'p'
 """
 _DEPENDENTS = """
-select own.model_name from {0}.models_above(array[%s]) as dependent (relation)
-inner join {0}.downstream_model as own using (relation)
+select own.model_name from {0}.dependents_of(array[%s]) as dependent (relation)
+inner join {0}.dependent_model as own using (relation)
 where own.declaration ->> 'kind' <> 'changes' order by 1
 """
 

@@ -72,7 +72,7 @@ def with_installed(declared: Declared, source: Connection, target: Target) -> De
         return declared
     names = {query.name for query in declared.queries}
     installed = registration.read_registration(target).models
-    named = target.ask_staging("select model_name from {}.downstream_model")
+    named = target.ask_staging("select model_name from {}.dependent_model")
     dependents = {name for (name,) in named}
     models = [*declared.models, *(model for model in installed if model.name not in names)]
     unread = [table for table in source_tables(models) if table not in declared.shapes]

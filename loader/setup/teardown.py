@@ -139,7 +139,7 @@ def _models(target: Target) -> list[str]:
         "inner join pg_namespace as n on n.oid = c.relnamespace "
         "where n.nspname || '.' || c.relname in ("
         "select relation from {0}.installed_model where slot_name = %s "
-        "union select relation from {0}.downstream_model) order by 1",
+        "union select relation from {0}.dependent_model) order by 1",
         (target.slot,),
     )
     if not names:

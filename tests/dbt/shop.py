@@ -63,7 +63,7 @@ def differences(target: Database, home: Path, name: str) -> list[tuple[Any, ...]
     (path,) = home.glob(f"**/compiled/**/{name}.sql")
     ((columns, timezone),) = target.execute(
         "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place),"
-        " declaration ->> 'timezone' from (select declaration from cdc.downstream_model where model_name = %s"
+        " declaration ->> 'timezone' from (select declaration from cdc.dependent_model where model_name = %s"
         " union all select declaration from cdc.registered_model where model_name = %s) as own"
         " cross join cdc.list_columns(declaration) as one where one.is_shown and one.kind <> 'id' group by 2",
         *(name, name),

@@ -37,15 +37,15 @@ EXPECTED = {
             *("drop_stubs", "find_bad_images", "find_cause", "install_query"),
             *("judge_constants", "keep_rejected_changes", "make_reader", "read_query"),
             *("reshape_table", "widen_table"),
-            *("find_null_groups", "install_changes", "install_downstream", "step_downstream"),
+            *("find_null_groups", "install_changes", "install_dependent", "step_dependent"),
             *("keep_index", "make_room", "list_baseline", "list_rejected"),
-            "tell",
+            "update_dependents",
         )
     ),
     ("cdc.run_step", "cannot determinate a result of dynamic SQL"),
-    ("cdc.tell", "cannot determinate a result of dynamic SQL"),
+    ("cdc.update_dependents", "cannot determinate a result of dynamic SQL"),
     # It takes what install_query takes.
-    ("cdc.install_downstream", 'unused parameter "listed"'),
+    ("cdc.install_dependent", 'unused parameter "listed"'),
 }
 
 

@@ -46,7 +46,7 @@ CHANGES = {
     "delete from entry where id = {key}": 2,
     "truncate entry": 0.2,
 }
-UPPER = {
+DEPENDENTS = {
     "may_see": PAGE.partition("-- may_see.sql\n")[2].partition("```")[0],
     "projects": "select project, count(distinct member_id) as member_count, max(name) as last_name"
     " from {{ ref('may_see') }} group by 1",
@@ -63,7 +63,7 @@ class Lab:
         self.systems = systems
         one = systems["staff"]
         self.target = one.target
-        models = {name: KEPT + text for name, text in (ROWS | UPPER).items()}
+        models = {name: KEPT + text for name, text in (ROWS | DEPENDENTS).items()}
         self.project = host_project(one.home, models)
         sources = []
         for name, system in systems.items():
@@ -114,12 +114,12 @@ class Lab:
             self.systems[name].source.execute(f"begin; {change.format(**given)}; commit")
 
     def is_exact(self) -> bool:
-        """Whether the rows models hold their tables, and what is above equals its queries."""
+        """Whether the rows models hold their tables, and their dependents equal their queries."""
         for name, system in self.systems.items():
             held = self.target.execute(f"select * from analytics.{name} order by id")
             assert system.source.execute("table entry order by id") == held, name
         home = self.project.parent
-        assert [row for name in UPPER for row in differences(self.target, home, name)] == []
+        assert [row for name in DEPENDENTS for row in differences(self.target, home, name)] == []
         return True
 
 
@@ -132,7 +132,7 @@ def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Lab({name: System(source, home, target) for name, source in made.items()})
 
 
-def test_each_slot_has_its_own_models_and_those_above_are_in_each(lab: Lab) -> None:
+def test_each_slot_has_its_own_models_and_dependents_are_in_each(lab: Lab) -> None:
     assert lab.is_exact()
     found = lab.target.execute("select model_name, slot_name from cdc.registered_model")
     assert dict(found) == {name: system.slot for name, system in lab.systems.items()}
@@ -163,11 +163,11 @@ def test_an_audit_compares_models_over_models_of_several_slots(lab: Lab) -> None
     with lab.systems["staff"].follow("--build"):
         over, _ = audited()
         assert {name: each["difference_count"] for name, each in over.items()} == dict.fromkeys(
-            UPPER, 0
+            DEPENDENTS, 0
         )
         assert all(each["group_count"] > 2 for each in over.values())
         status = json.loads(lab.systems["teams"].must("status", "--json"))
-        assert {each["name"] for each in status["models"] if each["audited_at"]} >= set(UPPER)
+        assert {each["name"] for each in status["models"] if each["audited_at"]} >= set(DEPENDENTS)
     to_fill = "insert into cdc.to_fill values ('analytics.{}', 'a test asks for it')"
     lab.target.execute("update analytics.crews set member_count = member_count + 1")
     lab.target.execute(to_fill.format("projects"))
@@ -193,7 +193,7 @@ def test_two_slots_that_apply_at_once_wait_for_each_other(lab: Lab) -> None:
         one.ask("select from cdc.apply(%s)", (lab.systems["staff"].slot,))
         other.ask("set statement_timeout to '20s'")
         other.ask("select from cdc.apply(%s)", (lab.systems["teams"].slot,))
-        # Longer than a second: what is above is left out, the slot's own models are not.
+        # Longer than a second: the dependents are left out, the slot's own models are not.
         assert lab.target.value("select count(*) from cdc.to_fill") == 3
         why = "it is to be filled from its inputs: another session kept it locked for a second"
         waits = ("waits", why, "`loader run --build` or `dbt build`")
@@ -288,7 +288,7 @@ def test_loaders_that_build_at_once_and_are_killed_add_each_change_once(lab: Lab
                 for system in lab.systems.values():
                     system.must("wait", "--timeout", "60s")
         assert lab.is_exact()
-        for name in UPPER:
+        for name in DEPENDENTS:
             assert {state for state, *_ in lab.states(name).values()} == {"follows"}
     said = "".join(path.read_text() for path in lab.project.parent.glob("*.log"))
     assert "deadlock" not in said and "could not be locked" not in said, said

@@ -43,7 +43,7 @@ def test_a_model_over_models_needs_no_more(whole: System) -> None:
         "model": "analytics.ft_service_stats",
     }
     whole.session(roles.DBT).ask(
-        "select cdc.install_downstream('waltally', 'analytics', 'by_type', 'by_type', %s, %s,"
+        "select cdc.install_dependent('waltally', 'analytics', 'by_type', 'by_type', %s, %s,"
         " '{}', null, false)",
         (query, json.dumps([relation | place])),
     )
@@ -60,9 +60,9 @@ def test_a_model_over_models_needs_no_more(whole: System) -> None:
     roles.may_not(
         whole,
         roles.SPARK,
-        "select cdc.register_downstream('a.b', 'b', 'c', '{}', '{f()}', '{}', true)",
+        "select cdc.register_dependent('a.b', 'b', 'c', '{}', '{f()}', '{}', true)",
     )
-    whole.source.execute("delete from cdc.downstream_model; drop table analytics.by_type")
+    whole.source.execute("delete from cdc.dependent_model; drop table analytics.by_type")
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ class Lab:
             self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
         self.execute(
             "truncate cdc.change_log, cdc.baseline_group, lab.rejected, cdc.to_fill;"
-            "delete from cdc.downstream_model; delete from cdc.installed_model"
+            "delete from cdc.dependent_model; delete from cdc.installed_model"
         )
 
     def drop_made(self, pattern: str) -> None:
@@ -152,8 +152,8 @@ class Model:
     A fact has no baseline here: only changes after its beginning count.
     """
 
-    WATCHED = TOLD = "null"
-    """What a model over it would be told."""
+    NO_CHANGED_ROWS = UPDATED = "null"
+    """What a dependent would be given, and what it does."""
 
     def __init__(
         self,
@@ -267,8 +267,8 @@ class Model:
     def step(self, step: str, changes: str, truncated: list[str] | None = None) -> str | None:
         rejected: str | None
         ((rejected, lost, _),) = self.lab.execute(
-            f"select made.rejected_lsn, made.lost_lsn, {self.TOLD.format(self.name, step)} from lab.{self.name}_apply("
-            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], {self.WATCHED.format(self.name)}::lab.{self.name}[]"
+            f"select made.rejected_lsn, made.lost_lsn, {self.UPDATED.format(self.name, step)} from lab.{self.name}_apply("
+            f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], {self.NO_CHANGED_ROWS.format(self.name)}::lab.{self.name}[]"
             ") as made",
             *(step, self.table_nos, self.places, truncated),
         )

@@ -35,11 +35,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "halved": (f"select 10 / s.id as part, count(*) as n {JOINED} group by 1", {}),
     "most": ("select max(amount) as most, count(distinct n) as sizes from {named}", {}),
 }
-UPPER = ("named", "narrow", "halved", "most")
+DEPENDENTS = ("named", "narrow", "halved", "most")
 
 
 class Life(QuerySystem):
-    """The models above, seeded over empty tables."""
+    """The models, seeded over empty tables."""
 
     def begin(self) -> None:
         self.source.execute(TABLES + WAIT)
@@ -85,16 +85,16 @@ class Life(QuerySystem):
     def try_again(self) -> None:
         """Let no model wait with its next try, and apply."""
         self.target.execute(
-            "update cdc.downstream_model set retry_at = null where retry_at is not null;"
+            "update cdc.dependent_model set retry_at = null where retry_at is not null;"
             " update cdc.installed_model set retry_at = null where retry_at is not null"
         )
         self.catch_up()
 
     def differing(self, *models: str) -> dict[str, list[tuple[Any, ...]]]:
         found = {}
-        for name in models or UPPER:
+        for name in models or DEPENDENTS:
             columns = self.target.value(
-                "select string_agg(format('%%I', one.name), ', ') from cdc.downstream_model as own"
+                "select string_agg(format('%%I', one.name), ', ') from cdc.dependent_model as own"
                 " cross join cdc.list_columns(own.declaration) as one"
                 " where own.model_name = %s and one.is_shown",
                 name,
@@ -107,6 +107,6 @@ class Life(QuerySystem):
 
     def must_be_exact(self, *models: str) -> None:
         self.catch_up()
-        for name in models or UPPER:
+        for name in models or DEPENDENTS:
             assert self.state(name) == ("follows", "", "")
         assert self.differing(*models) == {}

@@ -13,7 +13,15 @@ import psycopg2
 
 from tests.queries.generator import TYPES, Catalog, Outcome, Queries, Scope, Trial, main, said
 from tests.queries.lab import Lab
-from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill_beside, fill_one, writer_of
+from tests.queries.models_lab import (
+    BELOW,
+    TABLES,
+    Below,
+    Dependent,
+    fill_beside,
+    fill_one,
+    writer_of,
+)
 
 MORE = {
     "each_order": "select * from {orders}",
@@ -274,7 +282,7 @@ class ModelQueries(Queries):
         return made + (f" filter (where {self._condition(scope)})" if rng.random() < 0.3 else "")
 
 
-class ModelTrial(Trial[Above]):
+class ModelTrial(Trial[Dependent]):
     """Over models, and over each other."""
 
     width = 6
@@ -290,7 +298,7 @@ class ModelTrial(Trial[Above]):
             self._see(model)
         self.tables = dict(self.queries.tables)
 
-    def _see(self, model: Below | Above) -> None:
+    def _see(self, model: Below | Dependent) -> None:
         columns = [(name, type_) for name, type_, *_ in model.columns if type_ in TYPES]
         if columns:
             self.queries.tables[model.name] = columns
@@ -301,20 +309,20 @@ class ModelTrial(Trial[Above]):
         self.queries.keys = {
             name: keys for name, keys in self.queries.keys.items() if name in self.tables
         }
-        self.lab.execute("delete from cdc.downstream_model; truncate cdc.to_fill")
+        self.lab.execute("delete from cdc.dependent_model; truncate cdc.to_fill")
         self.lab.drop_made("^m[0-9]+(__apply.*)?$")
         self.lab.execute("select cdc.drop_unused_indexes('lab')")
         self.lab.transact(*(f"truncate lab.{table}" for table in self.writer.pools))
         self.writer.write(self.rng.choice((0, 20, 60)))
         self._catch_up()
 
-    def model(self, name: str, query: str, options: dict[str, Any]) -> Above:
-        model = Above(self.lab, name, query, **options)
+    def model(self, name: str, query: str, options: dict[str, Any]) -> Dependent:
+        model = Dependent(self.lab, name, query, **options)
         if self.rng.random() < 0.4:
             self._see(model)
         return model
 
-    def live(self, models: list[tuple[Above, Outcome]]) -> None:
+    def live(self, models: list[tuple[Dependent, Outcome]]) -> None:
         self._fill(models)
         if self.rng.random() < 0.3:
             self._fill_beside(models)
@@ -331,11 +339,11 @@ class ModelTrial(Trial[Above]):
         for model in self.below:
             model.catch_up()
 
-    def _fill(self, models: list[tuple[Above, Outcome]]) -> None:
+    def _fill(self, models: list[tuple[Dependent, Outcome]]) -> None:
         """Fill what is to be filled. What has failed, or fails then, has a query that fails."""
         for model, outcome in models:
             for routine, error in self.lab.execute(
-                "select left(own.routine, strpos(own.routine, '(') - 1), own.error from cdc.downstream_model as own "
+                "select left(own.routine, strpos(own.routine, '(') - 1), own.error from cdc.dependent_model as own "
                 "where own.relation = %s and cdc.is_to_be_filled(own.relation)",
                 f"lab.{model.name}",
             ):
@@ -349,12 +357,12 @@ class ModelTrial(Trial[Above]):
                 else:
                     self.filled += 1
 
-    def _fill_beside(self, models: list[tuple[Above, Outcome]]) -> None:
+    def _fill_beside(self, models: list[tuple[Dependent, Outcome]]) -> None:
         """Fill models over those over tables while these change. What fails is filled again."""
         lowest = {
             name
             for (name,) in self.lab.execute(
-                "select relation from cdc.downstream_model where level = 1 and error is null"
+                "select relation from cdc.dependent_model where level = 1 and error is null"
             )
         }
         names = [f"lab.{model.name}" for model, outcome in models if outcome.kind == "kept"]
@@ -368,7 +376,7 @@ class ModelTrial(Trial[Above]):
         except psycopg2.Error:
             self.lab.execute("rollback")
 
-    def _stop(self, model: Above, outcome: Outcome, reason: str) -> None:
+    def _stop(self, model: Dependent, outcome: Outcome, reason: str) -> None:
         """Say whether the query fails as its model does."""
         if outcome.kind != "kept":
             return
@@ -380,7 +388,7 @@ class ModelTrial(Trial[Above]):
         # What a query can take in one order of its conditions, it cannot in another one.
         outcome.kind = "stopped alone"
 
-    def _compare(self, model: Above, outcome: Outcome) -> None:
+    def _compare(self, model: Dependent, outcome: Outcome) -> None:
         try:
             found = model.differences()
         except psycopg2.Error as error:

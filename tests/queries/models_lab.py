@@ -1,4 +1,4 @@
-"""Models over models, without a slot: what is below is told of by the routines of facts and rows."""
+"""Models over models, without a slot: the routines of facts and rows give what changed below."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def writer_of(lab: Lab, rng: Random) -> Writer:
 
 
 class Below(Model):
-    """A model over tables that tells the models over it what it changes."""
+    """A model over tables that updates its dependents."""
 
-    WATCHED = "case when cdc.is_watched('lab.{0}') then array[]::lab.{0}[] end"
-    TOLD = (
-        "case when made.is_reset or '{1}' = 'rebuild' then cdc.fill_above('lab.{0}', 'it was built again')::text "
-        "else cdc.tell('lab.{0}', made.before, made.after)::text end"
+    NO_CHANGED_ROWS = "case when cdc.has_dependents('lab.{0}') then array[]::lab.{0}[] end"
+    UPDATED = (
+        "case when made.is_reset or '{1}' = 'rebuild' then cdc.fill_dependents('lab.{0}', 'it was built again')::text "
+        "else cdc.update_dependents('lab.{0}', made.before, made.after)::text end"
     )
 
     def __init__(self, lab: Lab, name: str, query: str, rng: Random, **options: Any) -> None:
@@ -89,7 +89,7 @@ class Below(Model):
         )
 
 
-class Above:
+class Dependent:
     """A model over models."""
 
     def __init__(self, lab: Lab, name: str, query: str, **options: Any) -> None:
@@ -97,7 +97,7 @@ class Above:
         self.inputs = [
             known
             for (known,) in lab.execute(
-                "select model_name from cdc.installed_model union select model_name from cdc.downstream_model order by 1"
+                "select model_name from cdc.installed_model union select model_name from cdc.dependent_model order by 1"
             )
             if f"{{{known}}}" in query
         ]
@@ -109,7 +109,7 @@ class Above:
             for below in self.inputs
         ]
         self.compiled: dict[str, Any] = lab.value(
-            "select cdc.install_downstream('lab', 'lab', %s, %s, %s, %s, %s, null, false)",
+            "select cdc.install_dependent('lab', 'lab', %s, %s, %s, %s, %s, null, false)",
             *(name, name, self._named('"db"."lab"'), json.dumps(relations), json.dumps(options)),
         )
         self.columns = lab.execute(
@@ -158,22 +158,22 @@ def fill_one(lab: Lab, model: str, routine: str) -> None:
         lab.execute(f"select {routine}('{step}', null, null::text[], null, null::text[])")
     # The session may find another = first.
     lab.execute("delete from cdc.to_fill where relation operator(pg_catalog.=) %s", model)
-    lab.execute("select cdc.fill_above(%s, 'below')", model)
+    lab.execute("select cdc.fill_dependents(%s, 'below')", model)
 
 
 def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> None:
     """Fill models while their inputs change, as sessions of their own do."""
     snapshots = {}
-    routine = "(select routine from cdc.downstream_model where relation operator(pg_catalog.=) %s)"
+    routine = "(select routine from cdc.dependent_model where relation operator(pg_catalog.=) %s)"
     with closing(psycopg2.connect(lab.connection.dsn)) as filler, filler.cursor() as cursor:
         for model in models:
             lab.execute("select cdc.ask_to_fill(%s, 'a test asks for it')", model)
             cursor.execute("select pg_advisory_xact_lock(cdc.lock_key('fill', %s))", [model])
-        # What was told before the snapshot is queued too.
+        # What changed before the snapshot is queued too.
         change()
         for model in models:
             lab.execute("begin")
-            lab.execute(f"select cdc.step_downstream({routine}, 'fill')", model)
+            lab.execute(f"select cdc.step_dependent({routine}, 'fill')", model)
             snapshots[model] = lab.value("select current_setting('waltally.snapshot')")
             lab.execute("commit")
         change()
@@ -185,7 +185,7 @@ def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> No
         lab.execute(
             "delete from cdc.to_fill where reason operator(pg_catalog.=) 'a test asks for it'"
         )
-        lab.execute("select cdc.fill_above(%s, 'below')", model)
+        lab.execute("select cdc.fill_dependents(%s, 'below')", model)
         lab.execute("commit")
 
 
@@ -194,7 +194,7 @@ def fill(lab: Lab) -> int:
     count = 0
     while due := lab.execute(
         "select own.relation, left(own.routine, strpos(own.routine, '(') - 1) "
-        "from cdc.downstream_model as own where cdc.is_to_be_filled(own.relation) "
+        "from cdc.dependent_model as own where cdc.is_to_be_filled(own.relation) "
         "order by own.level, own.relation limit 1"
     ):
         fill_one(lab, *due[0])

@@ -15,7 +15,7 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster, connect
 from tests.queries.cases import cases
 from tests.queries.lab import Lab, Model
-from tests.queries.models_lab import BELOW, Above, Below, fill, writer_of
+from tests.queries.models_lab import BELOW, Below, Dependent, fill, writer_of
 from tests.queries.models_lab import TABLES as BELOW_TABLES
 from tests.queries.odd import TABLES, TYPES, Writer
 
@@ -77,7 +77,7 @@ create operator shadow.->> (function = shadow.value, leftarg = jsonb, rightarg =
 create aggregate shadow.jsonb_agg (jsonb) (sfunc = pg_catalog.jsonb_concat, stype = jsonb, initcond = '{}');
 """
 THERE = "exception when duplicate_object or invalid_object_definition then null"
-ABOVE = [
+DEPENDENTS = [
     "left_days",
     "per_customer",
     "percentiles",
@@ -144,7 +144,9 @@ def test_models_over_models_follow(lab: Lab) -> None:
     lab.clear()
     with shadowed(lab):
         below = [Below(lab, name, query, rng) for name, query in BELOW.items()]
-        above = [Above(lab, name, query) for name, _, query in cases("models") if name in ABOVE]
+        dependents = [
+            Dependent(lab, name, query) for name, _, query in cases("models") if name in DEPENDENTS
+        ]
         fill(lab)
     writer = writer_of(lab, rng)
     for _ in range(3):
@@ -153,8 +155,8 @@ def test_models_over_models_follow(lab: Lab) -> None:
             for model in below:
                 model.catch_up()
             fill(lab)
-    assert lab.execute("select error from cdc.downstream_model where error is not null") == []
-    for each in above:
+    assert lab.execute("select error from cdc.dependent_model where error is not null") == []
+    for each in dependents:
         assert each.differences() == [], each.name
         assert each.audited()[0] == 0, each.name
 

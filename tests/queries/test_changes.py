@@ -50,7 +50,7 @@ class Follower:
     def present(self) -> Counter[str]:
         columns = self._ask(
             "select string_agg(format('%I', one.name), ', ') from ("
-            " select declaration from cdc.downstream_model where relation = 'analytics."
+            " select declaration from cdc.dependent_model where relation = 'analytics."
             f"{self.name}' union all select declaration from cdc.installed_model"
             f" where relation = 'analytics.{self.name}') as own"
             " cross join cdc.list_columns(own.declaration) as one where one.is_shown"
@@ -177,7 +177,7 @@ def test_what_is_older_than_it_is_kept_says_that_it_is_gone(system: QuerySystem)
 
 def test_more_rows_than_are_told_are_one_mark(system: QuerySystem) -> None:
     system.target.execute(
-        "create or replace function cdc.told_rows() returns bigint language sql immutable as 'select 3::bigint'"
+        "create or replace function cdc.changed_rows_limit() returns bigint language sql immutable as 'select 3::bigint'"
     )
     known = told(system, "shops")
     system.source.execute("insert into lab.shop select n, 'x' from generate_series(1, 9) as n")

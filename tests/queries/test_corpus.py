@@ -21,7 +21,7 @@ from testkit.servers import Cluster
 from tests.proposing.support import proposed
 from tests.queries.cases import rendered
 from tests.queries.lab import Lab
-from tests.queries.models_lab import Above, Below, fill
+from tests.queries.models_lab import Below, Dependent, fill
 from tests.queries.writer import Writer, around
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -105,12 +105,12 @@ def rendered_models(files: dict[str, str]) -> tuple[dict[str, tuple[str, dict[st
     return models, reads
 
 
-def _kinds(below: list[Below], above: list[Above]) -> str:
+def _kinds(below: list[Below], dependents: list[Dependent]) -> str:
     """Return how many models of which kind there are, as the README has it."""
     kinds = Counter(model.compiled["kind"] for model in below)
     kinds.update(
         {"fact": "fact over models"}.get(kind, kind)
-        for kind in (model.compiled["kind"] for model in above)
+        for kind in (model.compiled["kind"] for model in dependents)
     )
     listed = ("rows", "fact", "fact over models", "roll-up")
     return ", ".join(f"{kinds[kind]} {kind}" for kind in listed if kinds[kind])
@@ -136,13 +136,13 @@ def test_a_query_of_an_application_is_kept(database: Database, lab: Lab, name: s
     )
     for table in writer.pools:
         lab.follow(table)
-    below, above = [], []
+    below, dependents = [], []
     for own, (query, options) in models.items():
         if any(f"{{{other}}}" in query for other in models):
-            above.append(Above(lab, own, query, **options))
+            dependents.append(Dependent(lab, own, query, **options))
         else:
             below.append(Below(lab, own, query, rng, **options))
-    assert LISTED[name] == _kinds(below, above)
+    assert LISTED[name] == _kinds(below, dependents)
     fill(lab)
     answers: set[str] = set()
     # Until the changes mattered.
@@ -156,13 +156,13 @@ def test_a_query_of_an_application_is_kept(database: Database, lab: Lab, name: s
         rng.shuffle(below)
         for model in below:
             model.catch_up()
-        assert lab.execute("select error from cdc.downstream_model where error is not null") == []
+        assert lab.execute("select error from cdc.dependent_model where error is not null") == []
         fill(lab)
         differences, answer = _differences(lab, reads, case.query)
         assert differences == []
         answers.add(answer)
     assert len(answers) > 3
-    assert [(one.name, one.differences()) for one in above if one.differences()] == []
+    assert [(one.name, one.differences()) for one in dependents if one.differences()] == []
 
 
 def test_each_case_is_in_the_table() -> None:

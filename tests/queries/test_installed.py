@@ -33,7 +33,7 @@ def test_two_threads_of_dbt_that_install_models_below_one_know_its_level(life: L
         ),
     }
     life.keep({**MODELS, **added}, is_refresh=False)
-    level = "select level from cdc.downstream_model where model_name = 'high'"
+    level = "select level from cdc.dependent_model where model_name = 'high'"
     assert life.target.value(level) == 2
     added["low_one"] = below.format("sizes", "most"), {}
     added["low_two"] = below.format("amount", "named"), {}
@@ -44,9 +44,9 @@ def test_two_threads_of_dbt_that_install_models_below_one_know_its_level(life: L
     ):
         one.autocommit = False
         own, life.target.connection = life.target.connection, one
-        life.install_above("low_one")
+        life.install_dependents("low_one")
         life.target.connection = own
-        other = pool.submit(life.install_above, "low_two")
+        other = pool.submit(life.install_dependents, "low_two")
         waiting = "select count(*) from pg_locks where not granted"
         wait_until(lambda: one.ask(waiting) == [(1,)], "it waits")
         one.commit()

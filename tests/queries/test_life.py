@@ -10,7 +10,7 @@ import pytest
 
 from testkit.commands import wait_until
 from testkit.servers import connect
-from tests.queries.life import JOINED, MODELS, UPPER, Life
+from tests.queries.life import DEPENDENTS, JOINED, MODELS, Life
 from waltally.errors import LoaderError
 
 FRONT = "select from cdc.apply(%s, part => 'front')"
@@ -45,7 +45,7 @@ def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(
     life.must_be_exact("named", "most")
     asked = (
         "select failures, round(extract(epoch from retry_at - clock_timestamp()))::int"
-        " from cdc.downstream_model where model_name = 'narrow'"
+        " from cdc.dependent_model where model_name = 'narrow'"
     )
     ((before, _),) = life.target.execute(asked)
     for _ in range(3):
@@ -61,18 +61,18 @@ def test_a_model_that_fails_is_filled_again_and_its_inputs_and_neighbours_go_on(
 
 
 def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
-    told = "create or replace function cdc.told_rows() returns bigint language sql immutable as"
+    limit = "create or replace function cdc.changed_rows_limit() returns bigint language sql immutable as"
     life.source.execute("update lab.sale set amount = amount + 1")
     life.must("run", "--once")
-    life.target.execute(f"{told} 'select 3::bigint'")
+    life.target.execute(f"{limit} 'select 3::bigint'")
     try:
         life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
     finally:
-        life.target.execute(f"{told} 'select 50000::bigint'")
+        life.target.execute(f"{limit} 'select 50000::bigint'")
     life.must_say("named", "waits", "more rows of analytics.sales changed at once than it follows")
     life.must_say("most", "waits", "analytics.named, which it reads, is to be filled first")
     failed = (
-        "update cdc.downstream_model set error = 'no', remedy = 'do it' where model_name = 'named'"
+        "update cdc.dependent_model set error = 'no', remedy = 'do it' where model_name = 'named'"
     )
     life.target.execute(failed)
     assert life.state("most") == ("waits", "analytics.named, which it reads, failed: no", "do it")
@@ -128,7 +128,9 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
             life.source.execute(change)
             life.must("run", "--once")
             life.target.execute(FRONT, life.slot)
-        others = [name for name in UPPER if name != filled and (filled, name) != ("named", "most")]
+        others = [
+            name for name in DEPENDENTS if name != filled and (filled, name) != ("named", "most")
+        ]
         for name in ("sales", "shops", *others):
             assert life.state(name) == ("follows", "", "")
         assert life.differing(*others) == {}
@@ -147,7 +149,7 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
             applier.ask(FRONT, (life.slot,))
         holder.rollback()
         if end == "full":
-            # For who has told it something and has not committed.
+            # For who has changed an input and has not committed.
             lock = (
                 "select count(*) from pg_locks where pid = %s and not granted and locktype = 'advisory'"
                 " and objid <> 1"
@@ -229,7 +231,7 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
         wait_until(lambda: life.target.value(waiting) == 1, "it waits")
         query, _ = MODELS["named"]
         life.declare({**MODELS, "named": (query.replace("sum(a.n)", "2 * sum(a.n)"), {})})
-        life.install_above("named")
+        life.install_dependents("named")
         builder.ask("select pg_advisory_unlock_all()")
         filling.result()
     assert life.state("named")[0] == "waits"
@@ -239,8 +241,8 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
 def test_a_model_that_setup_forgets_while_dbt_installs_it_is_filled(life: Life) -> None:
     """Nobody tells it of what its inputs change in between."""
     with life.other_session() as setup, ThreadPoolExecutor() as pool:
-        setup.ask("delete from cdc.downstream_model where model_name = 'named'")
-        installing = pool.submit(life.install_above, "named")
+        setup.ask("delete from cdc.dependent_model where model_name = 'named'")
+        installing = pool.submit(life.install_dependents, "named")
         waiting = "select count(*) from pg_stat_activity where wait_event = 'transactionid'"
         wait_until(lambda: setup.ask(waiting) == [(1,)], "it waits")
         setup.commit()
@@ -261,23 +263,23 @@ def test_what_a_model_over_models_was_asked_before_it_became_another_one_holds_n
 def test_a_copy_that_reads_production_s_models_is_named_by_its_relation(life: Life) -> None:
     """As of a developer who builds it alone, by dbt's --defer: its trouble stays there."""
     life.target.execute("create schema dev")
-    life.install_above("named", "dev")
+    life.install_dependents("named", "dev")
     life.must_be_exact()
     assert life.state("dev.named") == ("follows", "", "")
-    life.target.execute("update cdc.downstream_model set error = 'no' where relation ~ '^dev'")
+    life.target.execute("update cdc.dependent_model set error = 'no' where relation ~ '^dev'")
     assert life.state("dev.named")[0] == "failed"
     wait = "select cdc.wait_for(slot_name, position_lsn, '100ms') from cdc.slot_position"
     assert life.target.value(wait)
     assert "dev.named failed: no" in life.must("status")
     life.target.execute(
-        "drop schema dev cascade; delete from cdc.downstream_model where error = 'no'"
+        "drop schema dev cascade; delete from cdc.dependent_model where error = 'no'"
     )
 
 
 def test_an_audit_s_comparison_finds_a_row_that_is_missing_and_another_value(life: Life) -> None:
     query = life.target.value(
         "select cdc.write_difference(declaration, 'analytics.named', 9)"
-        " from cdc.downstream_model where model_name = 'named'"
+        " from cdc.dependent_model where model_name = 'named'"
     )
     assert life.target.execute(query) == [(3, 0, [])]
     life.target.execute(
@@ -348,9 +350,9 @@ def test_an_input_that_was_dropped_is_made_again_by_what_its_state_says(life: Li
     assert life.compare("select id, name from analytics.shops", "select * from lab.shop") == []
     life.target.execute("drop table analytics.most; create view analytics.most as select 1 as n")
     with pytest.raises(psycopg2.Error, match="most is a view, and rows are added to a table"):
-        life.install_above("most")
+        life.install_dependents("most")
     life.target.execute("drop view analytics.most")
-    life.install_above("most")
+    life.install_dependents("most")
     life.must_be_exact()
 
 
@@ -414,7 +416,7 @@ def test_an_audit_names_an_input_that_does_not_follow(life: Life) -> None:
     assert life.target.value(is_noted)
 
 
-def test_what_spark_applies_is_told_too(life: Life) -> None:
+def test_what_spark_applies_reaches_dependents_too(life: Life) -> None:
     life.keep({**MODELS, "sales": (MODELS["sales"][0], {"engine": "spark"})})
     life.source.execute("update lab.sale set amount = amount + 1 where id < 20")
     life.catch_up()
@@ -468,7 +470,7 @@ def test_a_changed_query_is_filled_again_with_its_new_columns(life: Life) -> Non
     assert life.target.value(indexes) >= 1
     life.keep({name: MODELS[name] for name in ("sales", "shops")})
     assert life.target.value(indexes) == 0
-    assert life.target.value("select count(*) from cdc.downstream_model") == 0
+    assert life.target.value("select count(*) from cdc.dependent_model") == 0
 
 
 def test_more_than_a_thousand_rows_that_its_query_cannot_take_stop_a_model_alone(

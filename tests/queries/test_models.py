@@ -15,15 +15,15 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import cases
 from tests.queries.lab import Lab
-from tests.queries.models_lab import BELOW, TABLES, Above, Below, fill, fill_beside, writer_of
+from tests.queries.models_lab import BELOW, TABLES, Below, Dependent, fill, fill_beside, writer_of
 
-ABOVE = {name: query for name, _, query in cases("models")}
+DEPENDENTS = {name: query for name, _, query in cases("models")}
 
-NOT_ABOVE = """
+NOT_HIGHER = """
 select own.model_name, lower.model_name
-from cdc.downstream_model as own
-join cdc.downstream_input as input on input.relation = own.relation
-join cdc.downstream_model as lower on lower.relation = input.input_relation
+from cdc.dependent_model as own
+join cdc.dependent_input as input on input.relation = own.relation
+join cdc.dependent_model as lower on lower.relation = input.input_relation
 where own.level <= lower.level
 """
 
@@ -34,13 +34,13 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
         yield made
 
 
-def begin(lab: Lab, *names: str, **above: str) -> list[Below]:
+def begin(lab: Lab, *names: str, **dependents: str) -> list[Below]:
     """Keep these models over tables, these queries over them, and no others."""
     lab.clear()
     rng = Random(len(names))
     below = [Below(lab, name, BELOW[name], rng) for name in names]
-    for name, query in above.items():
-        Above(lab, name, query)
+    for name, query in dependents.items():
+        Dependent(lab, name, query)
     fill(lab)
     return below
 
@@ -72,8 +72,10 @@ def test_an_audit_takes_equal_values_in_any_order(lab: Lab) -> None:
     """The weights of equal values come in any; 1.5 and 1.50, and 0 and -0, are equal."""
     (below,) = begin(lab, "priced")
     arrays = "array_agg(amount order by amount), array_agg(id order by amount)"
-    model = Above(lab, "half", f"select cdc.percentile_disc(0.5, {arrays}) as x from {{priced}}")
-    zero = Above(lab, "zero", "select max(amount::float8) as most from {priced}")
+    model = Dependent(
+        lab, "half", f"select cdc.percentile_disc(0.5, {arrays}) as x from {{priced}}"
+    )
+    zero = Dependent(lab, "zero", "select max(amount::float8) as most from {priced}")
     fill(lab)
     lab.transact("insert into lab.orders (id, amount) values (1, 1.5), (2, 1.50), (3, 1.5)")
     below.catch_up()
@@ -98,7 +100,7 @@ def test_a_query_is_refused_with_what_to_write(
 ) -> None:
     begin(lab, "project", "app_user", "membership")
     with pytest.raises(psycopg2.Error) as refused:
-        Above(lab, "refused", query)
+        Dependent(lab, "refused", query)
     assert refused.value.pgcode == "WL003"
     assert reason in str(refused.value.diag.message_primary)
     assert remedy in (refused.value.diag.message_hint or "")
@@ -118,10 +120,10 @@ def test_a_type_of_an_extension_is_text_over_models(lab: Lab) -> None:
         "select max(tag) as last from {tagged}",
     ):
         with pytest.raises(psycopg2.Error, match="a type that is not built in") as refused:
-            Above(lab, "refused", query)
+            Dependent(lab, "refused", query)
         assert "column::text" in str(refused.value.diag.message_hint)
     text = "select tag::text as tag, count(tag) as n from {tagged} where tag is not null group by 1"
-    model = Above(lab, "of_tags", text)
+    model = Dependent(lab, "of_tags", text)
     fill(lab)
     lab.transact("insert into lab.tags values (1, 'A'), (2, 'a'), (3, null)")
     below.catch_up()
@@ -152,7 +154,7 @@ def test_joins_that_multiply_rows_or_read_a_whole_model_are_noted(lab: Lab) -> N
     begin(lab, *BELOW)
     for name in ("total", *NOTED):
         said = lab.value(
-            "select cdc.say_model(%s)", json.dumps(Above(lab, name, ABOVE[name]).compiled)
+            "select cdc.say_model(%s)", json.dumps(Dependent(lab, name, DEPENDENTS[name]).compiled)
         )
         assert said.split("; ")[1:] == NOTED.get(name, []), name
 
@@ -166,7 +168,7 @@ def test_an_input_with_the_same_columns_and_another_key_is_noticed(lab: Lab) -> 
         "left join {newest} d on d.customer_id = c.id group by 1",
     )
     assert lab.value("select cdc.changed_input('lab.by_name')") is None
-    Above(lab, "newest", newest.format("day", "1, 2"))
+    Dependent(lab, "newest", newest.format("day", "1, 2"))
     fill(lab)
     assert lab.value("select cdc.changed_input('lab.by_name')") == "lab.newest"
 
@@ -183,7 +185,7 @@ def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: Lab) -
         "of_doc": "select distinct on (doc) doc, id from {docs} order by doc, id",
     }
     for name, query in others.items():
-        Above(lab, name, query)
+        Dependent(lab, name, query)
     fill(lab)
     # Four bytes each, and no two next ones again.
     text = "(select string_agg(chr(65536 + n * n * 7919 % 90000), '') from generate_series({}, {}) as n)"
@@ -202,7 +204,7 @@ def test_a_key_of_a_roll_up_that_is_too_long_does_not_stop_its_input(lab: Lab) -
     assert lab.execute("select id from lab.of_doc") == [(1,)]
 
 
-def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_input(
+def test_a_row_of_which_only_the_dependent_can_make_nothing_does_not_stop_its_input(
     lab: Lab,
 ) -> None:
     (below,) = begin(
@@ -222,7 +224,7 @@ def test_a_row_of_which_only_the_model_above_can_make_nothing_does_not_stop_its_
     below.catch_up()
     assert lab.value("select count(*) from lab.app_user where id > 900") == 3
     assert lab.execute("select n from lab.pairs") == [(4,)]
-    errors = dict(lab.execute("select model_name, error from cdc.downstream_model"))
+    errors = dict(lab.execute("select model_name, error from cdc.dependent_model"))
     assert "seven" in errors["numbered"]
     assert "division by zero" in errors["divided"]
     lab.transact("delete from lab.users")
@@ -240,7 +242,7 @@ def test_a_sum_that_would_be_infinite_stops_the_model_that_makes_it(lab: Lab) ->
     lab.transact("insert into lab.orders (id, amount) values (3, 7)")
     below.catch_up()
     said = "a sum would be Infinity"
-    assert said in lab.value("select error from cdc.downstream_model where model_name = 'infinite'")
+    assert said in lab.value("select error from cdc.dependent_model where model_name = 'infinite'")
     with pytest.raises(psycopg2.errors.InvalidTextRepresentation, match=said):
         fill(lab)
     lab.transact("delete from lab.orders where id = 3")
@@ -267,7 +269,7 @@ def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_
 ) -> None:
     """A plan that is kept has the column's number, and gives null for one that is gone."""
     (below,) = begin(lab, "days")
-    model = Above(lab, "per_customer", ABOVE["per_customer"])
+    model = Dependent(lab, "per_customer", DEPENDENTS["per_customer"])
     fill(lab)
     lab.transact("insert into lab.orders (id, customer_id, amount) values (1, 1, 5)")
     below.catch_up()
@@ -285,7 +287,7 @@ def test_an_update_that_writes_a_row_as_it_was_beside_a_changed_one_counts_both_
 ) -> None:
     """A model joined with itself by way of another: triggers that keep such a view have been seen to go wrong here."""
     customers, members = begin(lab, "customer", "membership")
-    model = Above(lab, "friends", ABOVE["friends_of_members"])
+    model = Dependent(lab, "friends", DEPENDENTS["friends_of_members"])
     lab.transact(
         "insert into lab.customers (id, name) values (1, 'a'), (2, 'b'), (3, 'c')",
         "insert into lab.memberships (id, user_id, project_id) values (1, 1, 2), (2, 2, 3), (3, 1, 1)",
@@ -306,7 +308,7 @@ def test_changed_rows_that_meet_each_other_do_not_meet_each_in_turn(lab: Lab) ->
     """In a nested loop a batch of 8,000 rows took 10 seconds, by hashes 0.4."""
     begin(lab, "customer")
     pairs = "from {customer} as a join {customer} as b on b.id = a.region_id"
-    model = Above(lab, "pairs", f"select a.name, count(*) as n {pairs} group by 1")
+    model = Dependent(lab, "pairs", f"select a.name, count(*) as n {pairs} group by 1")
     fill(lab)
     delta = lab.value("select cdc.write_delta(%s, 'lab.customer')", json.dumps(model.compiled))
     types = "text, text, lab.customer[], lab.customer[]"
@@ -352,7 +354,7 @@ def test_of_a_large_group_no_more_is_read_than_its_answer_needs(lab: Lab) -> Non
         return {name: count - before[name] for name, count in lab.execute(counted)}
 
     assert max(read("delete from lab.customers where id = 2").values()) < 30
-    lab.execute("delete from cdc.downstream_model where model_name = 'linked'")
+    lab.execute("delete from cdc.dependent_model where model_name = 'linked'")
     assert max(read("update lab.customers set region_id = 9000 where id = 4007").values()) < 30
     assert lab.value("select id from lab.latest where name = 'large'") == 4007
     assert fill(lab) == 0
@@ -368,9 +370,9 @@ def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) 
     writer.write(60)
     for model in below:
         model.catch_up()
-    above = [Above(lab, name, query) for name, query in ABOVE.items()]
-    assert lab.execute(NOT_ABOVE) == []
-    assert fill(lab) >= len(above)
+    dependents = [Dependent(lab, name, query) for name, query in DEPENDENTS.items()]
+    assert lab.execute(NOT_HIGHER) == []
+    assert fill(lab) >= len(dependents)
     followed = 0
     for _ in range(40):
         writer.write(rng.randint(1, 12))
@@ -379,26 +381,28 @@ def test_each_model_equals_its_query_over_random_histories(lab: Lab, seed: int) 
             if rng.random() < 0.8:
                 model.catch_up()
                 failed = lab.execute(
-                    "select relation, error from cdc.downstream_model where error is not null"
+                    "select relation, error from cdc.dependent_model where error is not null"
                 )
                 assert failed == []
         asked = lab.execute("select distinct reason from cdc.to_fill")
         assert asked in ([], [("it was built again",)])
         followed += fill(lab) == 0
-        for each in above:
+        for each in dependents:
             assert each.differences() == [], each.name
     assert followed > 20
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_what_is_told_to_each_model_while_it_is_filled_is_added_at_its_end(
+def test_what_changes_for_each_model_while_it_is_filled_is_added_at_its_end(
     lab: Lab, part: int
 ) -> None:
     caught_up = 0
     rng = Random(part)
     below = begin(lab, *BELOW)
-    lowest = [name for name, query in ABOVE.items() if {*re.findall(r"{(\w+)}", query)} <= {*BELOW}]
-    above = [Above(lab, name, ABOVE[name]) for name in lowest[part::4]]
+    lowest = [
+        name for name, query in DEPENDENTS.items() if {*re.findall(r"{(\w+)}", query)} <= {*BELOW}
+    ]
+    dependents = [Dependent(lab, name, DEPENDENTS[name]) for name in lowest[part::4]]
     writer = writer_of(lab, rng)
 
     def change() -> None:
@@ -410,11 +414,11 @@ def test_what_is_told_to_each_model_while_it_is_filled_is_added_at_its_end(
 
     change()
     for _ in range(3):
-        fill_beside(lab, [f"lab.{model.name}" for model in above], change)
-        failed = lab.execute("select relation, error from cdc.downstream_model where error <> ''")
+        fill_beside(lab, [f"lab.{model.name}" for model in dependents], change)
+        failed = lab.execute("select relation, error from cdc.dependent_model where error <> ''")
         assert failed == []
         asked = {name for (name,) in lab.execute("select relation from cdc.to_fill")}
-        for model in above:
+        for model in dependents:
             if f"lab.{model.name}" not in asked:
                 caught_up += 1
                 assert model.differences() == [], model.name
@@ -446,7 +450,7 @@ def test_a_left_join_finds_both_times_that_a_moment_equals(
     query = "select o.id, count(c.id) as n, count(*) as rows from {moments} o"
     on = f"{query} left join {{clock}} c on c.local = "
     models = [
-        Above(lab, name, f"{on}{condition} group by 1", timezone=zone)
+        Dependent(lab, name, f"{on}{condition} group by 1", timezone=zone)
         for name, condition in (("bare", "o.at"), ("computed", "coalesce(o.at, o.at)"))
     ]
     fill(lab)

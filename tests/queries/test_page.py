@@ -14,7 +14,7 @@ from testkit.databases import empty_database
 from testkit.servers import Cluster
 from tests.queries.cases import rendered
 from tests.queries.lab import Lab, Model
-from tests.queries.models_lab import Above, Below, fill
+from tests.queries.models_lab import Below, Dependent, fill
 from tests.queries.writer import Writer, around
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
@@ -180,15 +180,15 @@ BELOW = {
 
 
 def test_each_recipe_over_models_is_kept(lab: Lab) -> None:
-    above = {
+    dependents = {
         name: rendered(query)[0].replace("{customers}", "{each_customer}")
         for name, query in re.findall(r"^-- (\w+)\.sql\n(.*?)(?=^-- |^```)", PAGE, re.S | re.M)
     }
-    assert len(above) == 8
+    assert len(dependents) == 8
     lab.clear()
     rng = Random(1)
     below = [Below(lab, name, query, rng) for name, query in BELOW.items()]
-    models = [Above(lab, name, query) for name, query in above.items()]
+    models = [Dependent(lab, name, query) for name, query in dependents.items()]
     filled, counts = [], []
     for _ in history(lab, rng):
         for model in below:
@@ -196,6 +196,6 @@ def test_each_recipe_over_models_is_kept(lab: Lab) -> None:
         filled.append(fill(lab))
         assert [(one.name, one.differences()) for one in models if one.differences()] == []
         counts.append([lab.value(f"select count(*) from lab.{one.name}") for one in models])
-    # What is truncated lets those above it be filled again.
+    # What is truncated lets its dependents be filled again.
     assert filled[0] and not any(filled[1:-1]) and filled[-1]
     assert all(map(any, zip(*counts, strict=True)))

@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "channels": (CHANNELS, {}),
     "spread": (SPREAD, {}),
 }
-ABOVE = ("channels", "spread")
+DEPENDENTS = ("channels", "spread")
 """A fact over models and a roll-up, over rows that nothing else reads."""
 
 
@@ -110,7 +110,7 @@ class Kept(QuerySystem):
             for (column,) in self.target.execute(
                 "select own.name from (select model_name, declaration from"
                 " cdc.registered_model union all select model_name, declaration from"
-                " cdc.downstream_model) as model cross join cdc.list_columns(declaration) as own"
+                " cdc.dependent_model) as model cross join cdc.list_columns(declaration) as own"
                 " where model.model_name = %s and kind in ('kept', 'part') order by place",
                 name,
             )

@@ -16,7 +16,7 @@ from testkit.commands import wait_until
 from testkit.databases import empty_database
 from testkit.fixtures import WAREHOUSE
 from testkit.servers import Cluster, connect
-from tests.spark.kept import ABOVE, MODELS, Kept, made
+from tests.spark.kept import DEPENDENTS, MODELS, Kept, made
 from waltally import lsn
 
 
@@ -163,8 +163,8 @@ def test_a_change_that_the_log_lost_is_found_while_everything_is_written(kept: K
         **{"total": ("net", "-1.5"), "paid": ("rows", "missing"), "listed": ("rows", "missing")},
     }.items():
         assert lost_by in found_in(report, name), name
-    # What is above is what its query gives over rows that lack one.
-    assert [found_in(report, name) for name in ABOVE] == [[], []]
+    # A dependent is what its query gives over rows that lack one.
+    assert [found_in(report, name) for name in DEPENDENTS] == [[], []]
 
 
 def test_rows_that_a_query_cannot_take_are_no_difference_and_are_listed(right: Kept) -> None:

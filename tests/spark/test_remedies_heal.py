@@ -37,7 +37,7 @@ WRITE = """
 """
 COUNTED = "count(*) as row_count"
 SUMMED = "sum(amount) as total"
-ABOVE = """
+DEPENDENTS = """
 {{ config(materialized='waltally') }}
 select state as initial, sum(row_count) as row_count, count(distinct state) as states
 from {{ ref('ft_orders') }} group by 1
@@ -64,7 +64,7 @@ class Site(System):
     def __init__(self, source: Database, home: Path, engine: str) -> None:
         super().__init__(source, home)
         self.engine = engine
-        self.models = {"ft_orders": orders(COUNTED, engine), "ru_orders": ABOVE}
+        self.models = {"ft_orders": orders(COUNTED, engine), "ru_orders": DEPENDENTS}
         self.running: RunningLoader | None = None
         self.stack = ExitStack()
         self.given = {"LOADER_MANIFEST": ""}  # the loader parses the project

@@ -202,38 +202,38 @@ cross join (values
 insert into got select 'is added once', app.said(), 'add 2';
 update cdc.installed_model set engine = 'database';
 
--- A model over it is told what it changes, unless that is too much or the model is built again.
-insert into got select 'nothing is told to anybody', cdc.is_watched('app.ft')::text, 'false';
+-- A dependent takes what it changes, unless that is too much or the model is built again.
+insert into got select 'nobody takes its changes', cdc.has_dependents('app.ft')::text, 'false';
 create function app.add(text) returns text language sql as 'select $1';
-insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
+insert into cdc.dependent_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.up', 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]');
-insert into cdc.downstream_input (relation, input_relation) values ('app.up', 'app.ft');
-insert into got select 'it is told what its input changes', cdc.is_watched('app.ft')::text, 'true';
-create or replace function cdc.told_rows() returns bigint language sql as 'select 1::bigint';
-select cdc.tell('app.ft', '{a,a}'::text[], '{b,b}') \g /dev/null
+insert into cdc.dependent_input (relation, input_relation) values ('app.up', 'app.ft');
+insert into got select 'it takes what its input changes', cdc.has_dependents('app.ft')::text, 'true';
+create or replace function cdc.changed_rows_limit() returns bigint language sql as 'select 1::bigint';
+select cdc.update_dependents('app.ft', '{a,a}'::text[], '{b,b}') \g /dev/null
 insert into got
 select 'much moved at once: it is filled again', reason, 'more rows of app.ft changed at once than it follows' from cdc.to_fill;
-insert into got select 'and told nothing meanwhile', cdc.is_watched('app.ft')::text, 'false';
+insert into got select 'and takes nothing meanwhile', cdc.has_dependents('app.ft')::text, 'false';
 delete from cdc.to_fill;
-insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
+insert into cdc.dependent_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.top', 'top', 'p', '{"inputs": []}', 'app.add(text)', '[]');
-insert into cdc.downstream_input (relation, input_relation) values ('app.top', 'app.up');
-select cdc.fill_above('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
+insert into cdc.dependent_input (relation, input_relation) values ('app.top', 'app.up');
+select cdc.fill_dependents('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
 insert into got select 'its input begins again, so it is filled, once', string_agg(relation || ' ' || reason, ', ' order by relation),
     'app.top why 1, app.up why 1'
 from cdc.to_fill;
-delete from cdc.downstream_model where model_name = 'top';
-select cdc.note_downstream_failure('app.up', 'no') \g /dev/null
+delete from cdc.dependent_model where model_name = 'top';
+select cdc.note_dependent_failure('app.up', 'no') \g /dev/null
 insert into got
-select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.downstream_model;
+select 'one that failed is tried later', concat_ws(' ', error, failures, retry_at > now()), 'no 1 t' from cdc.dependent_model;
 -- In other schemas, app.told being a table and nothing the other.
-insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
+insert into cdc.dependent_model (relation, model_name, project, declaration, routine, indexes)
 select copy, 'up', 'p', '{"inputs": []}', 'app.add(text)', '[]' from unnest('{app.told,dropped.up}'::text[]) as copy;
-select cdc.note_downstream_failure(copy, 'no') from unnest('{app.told,dropped.up}'::text[]) as copy \g /dev/null
+select cdc.note_dependent_failure(copy, 'no') from unnest('{app.told,dropped.up}'::text[]) as copy \g /dev/null
 insert into got
 select 'so is a copy whose table is there, and another one is forgotten', string_agg(error, ', '), 'no, no'
-from cdc.downstream_model;
-delete from cdc.downstream_model where relation = 'app.told';
+from cdc.dependent_model;
+delete from cdc.dependent_model where relation = 'app.told';
 create function app.mine(text) returns text language sql as 'select $1';
 select cdc.adopt_functions('app.up', '{app.add(text)}') \g /dev/null
 select cdc.note_functions('app.up', '{app.add(text),app.mine(text)}') \g /dev/null

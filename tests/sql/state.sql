@@ -134,12 +134,12 @@ update cdc.installed_model set engine = 'spark';
 insert into got select 'by Spark', words, 'waits: `spark-submit spark/apply.py`' from verdict;
 
 -- A model over it waits with it.
-insert into cdc.downstream_model (relation, model_name, project, declaration, routine, indexes)
+insert into cdc.dependent_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.up', 'up', 'p', '{"inputs": []}', 'g()', '[]');
-insert into cdc.downstream_input (relation, input_relation) values ('app.up', 'app.ft');
+insert into cdc.dependent_input (relation, input_relation) values ('app.up', 'app.ft');
 insert into got
 select 'a model over it', concat_ws(', ', state, is_finding, remedy), 'waits, f, `spark-submit spark/apply.py`'
-from cdc.plan_downstream('s');
+from cdc.plan_dependents('s');
 update cdc.model_watermark
 set declaration = registered_model.declaration, baseline_id = baseline.baseline_id
 from cdc.registered_model, cdc.baseline;
@@ -150,29 +150,29 @@ update cdc.model_watermark set applied_lsn = '0/90';
 insert into cdc.to_fill (relation, reason) values ('app.up', 'it is new');
 insert into got
 select 'one to be filled', concat_ws(', ', state, step, reason), 'waits, fill, it is to be filled from its inputs: it is new'
-from cdc.plan_downstream('s');
-update cdc.downstream_model set error = 'no', remedy = 'do it';
+from cdc.plan_dependents('s');
+update cdc.dependent_model set error = 'no', remedy = 'do it';
 insert into got
-select 'one that failed', concat_ws(', ', state, is_finding, reason, remedy), 'failed, t, no, do it' from cdc.plan_downstream('s');
-update cdc.downstream_model set error = null, remedy = null;
+select 'one that failed', concat_ws(', ', state, is_finding, reason, remedy), 'failed, t, no, do it' from cdc.plan_dependents('s');
+update cdc.dependent_model set error = null, remedy = null;
 
-update cdc.downstream_model
+update cdc.dependent_model
 set declaration = '{"inputs": [{"model": "app.ft", "schema": "app", "name": "ft", "columns": [{"name": "a", "type": "integer"}]}]}';
 insert into got
 select 'its input has lost a column', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, t, app.ft, which it reads, has other columns or another key than it was compiled for, `dbt build`; if it stays so, `dbt build --full-refresh --select ft`'
-from cdc.plan_downstream('s');
+from cdc.plan_dependents('s');
 update cdc.model_watermark set declaration = '{"query": "former"}';
 insert into got
 select 'which comes with its baseline', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, f, app.ft, which it reads, waits: its rows were counted by another declaration, `spark-submit spark/apply.py`'
-from cdc.plan_downstream('s');
+from cdc.plan_dependents('s');
 update cdc.installed_model set former = '{"declaration": {"query": "former"}, "routine": "f()"}', former_table_nos = '{1}';
 insert into got
 select 'or a seed', concat_ws(', ', state, is_finding, reason, remedy),
     'waits, f, app.ft, which it reads, follows: its query has changed: until a seed has counted it, the former query is '
     'applied, `spark-submit spark/seed.py --model ft`'
-from cdc.plan_downstream('s');
+from cdc.plan_dependents('s');
 insert into got
 select 'a query that changes twice', cdc.former_query(installed, '{"query": "third"}') ->> 'routine', 'f()'
 from cdc.installed_model as installed;
@@ -205,7 +205,7 @@ $$;
 insert into got
 select 'nor what it asks', string_agg(proname, ', '), null from pg_proc
 where
-    proname in ('explain_models', 'plan_models', 'plan_downstream', 'exact_as_of', 'wait_for')
+    proname in ('explain_models', 'plan_models', 'plan_dependents', 'exact_as_of', 'wait_for')
     and 'jit=off' <> all(proconfig);
 
 select * from got as failed

@@ -20,7 +20,7 @@ NAMES = [
 FILES = [ROOT / name for name in NAMES]
 OTHERS = re.compile(
     r"standby|failover|timeline|partition(?! by)|\bleaf\b|\barchive\b|spark"
-    r"|downstream|roll-up|_above|models? above",
+    r"|dependent|roll-up|models? above",
     re.I,
 )
 """Subjects that are hung onto the spine."""
@@ -39,10 +39,10 @@ ENTRIES = {
     # What is refused is answered by another kind of model.
     "judge_nodes.sql": {"roll-up"},
     # Here a batch, or a query, goes on to what is no part of the spine.
-    "try_models.sql": {"Spark", "_above", "models above"},
-    "begin_models.sql": {"_above"},
-    "run_step.sql": {"_above"},
-    "compile_query.sql": {"downstream"},
+    "try_models.sql": {"Spark", "dependent"},
+    "begin_models.sql": {"dependent"},
+    "run_step.sql": {"dependent"},
+    "compile_query.sql": {"dependent"},
 }
 """What a file may say of them all the same."""
 

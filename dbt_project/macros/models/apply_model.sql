@@ -1,7 +1,7 @@
 {# The last step of the materialization: call cdc.apply until the model holds what is staged, or waits. A model
    that somebody else builds at this moment is waited for, and one that is locked for half a minute. Front and
    behind are transactions of their own, so that the models that follow do not wait for a rebuild. #}
-{% macro apply_model(slot, is_downstream) %}
+{% macro apply_model(slot, is_dependent) %}
     {%- set apply = waltally.get_staging_schema() ~ '.apply(' ~ waltally.quote_literal(slot) -%}
     {#- A round that leaves something to do adds another; each knows how often it may still pause. -#}
     {%- set rounds, found = [30], namespace(row=none) -%}
@@ -30,7 +30,7 @@
             {%- do rounds.append(pauses - 1) -%}
         {%- elif row.is_behind or front.is_behind -%}
             {%- do rounds.append(pauses) -%}
-        {%- elif row.state == 'follows' and row.engine == 'database' and not (front.is_moved or is_downstream or not pauses) -%}
+        {%- elif row.state == 'follows' and row.engine == 'database' and not (front.is_moved or is_dependent or not pauses) -%}
             {#- Another session has built it or changed it between the two calls: neither has applied it to the end. -#}
             {%- do rounds.append(pauses - 1) -%}
         {%- endif -%}

@@ -6,7 +6,7 @@
     {%- set staging = waltally.get_staging_schema() -%}
     {%- set is_new = load_cached_relation(this) is none -%}
     {%- set relations = waltally.list_relations() -%}
-    {%- set is_downstream = relations | selectattr('model', 'defined') | list | length > 0 -%}
+    {%- set is_dependent = relations | selectattr('model', 'defined') | list | length > 0 -%}
     {%- set slot = relations | map(attribute='slot', default=waltally.get_slot_name()) | first -%}
 
     {%- if target.get('autocommit') -%}
@@ -44,17 +44,17 @@
     {{ run_hooks(pre_hooks, inside_transaction=true) }}
     {% call statement('install', fetch_result=true) %}
         {#- A query that reads a model is kept from models, and has neither slot nor rejected changes of its own. -#}
-        select {{ staging }}.say_model({{ staging }}.{{ 'install_downstream' if is_downstream else 'install_query' }}(
-            {{ waltally.quote_literal(project_name if is_downstream else slot) }},
+        select {{ staging }}.say_model({{ staging }}.{{ 'install_dependent' if is_dependent else 'install_query' }}(
+            {{ waltally.quote_literal(project_name if is_dependent else slot) }},
             {{ waltally.quote_literal(this.schema) }},
             {{ waltally.quote_literal(this.identifier) }},
             {{ waltally.quote_literal(waltally.get_model_name()) }},
             {{ waltally.quote_literal(sql) }},
             {{ waltally.quote_literal(tojson(relations)) }},
             {{ waltally.quote_literal(tojson(waltally.list_options())) }},
-            {{ 'null' if is_downstream else waltally.quote_literal(waltally.name_rejected_changes()) }},
+            {{ 'null' if is_dependent else waltally.quote_literal(waltally.name_rejected_changes()) }},
             {{ should_full_refresh() }}
-            {%- if not is_downstream %},
+            {%- if not is_dependent %},
             {{ waltally.quote_literal(project_name) }},
             {{ waltally.quote_literal(target.schema) }}
             {%- endif %}
@@ -78,8 +78,8 @@
 
     {%- do waltally.apply_model(
         run_query('select ' ~ staging ~ '.feeding_slot(' ~ waltally.quote_literal(waltally.get_model_key()) ~ ')').columns[0][0]
-        if is_downstream else slot,
-        is_downstream
+        if is_dependent else slot,
+        is_dependent
     ) -%}
     {{ run_hooks(post_hooks, inside_transaction=false) }}
 

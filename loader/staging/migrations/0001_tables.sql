@@ -177,7 +177,7 @@ comment on table installed_model is
     'The models that dbt has installed: what is followed for them, which routine applies a batch, and what it last '
     'failed with.';
 
-create table downstream_model (
+create table dependent_model (
     -- The model's table as schema.name.
     relation text collate "C" primary key,
     -- The model as commands take it.
@@ -189,7 +189,7 @@ create table downstream_model (
     routine text not null,
     -- The indexes on its inputs that it needs, as needed_indexes gives them.
     indexes jsonb not null,
-    -- How many models are below it at most: the highest is told first.
+    -- How many models are below it at most: the highest takes changes first.
     level integer not null default 1,
     -- As in installed_model.
     is_unbuilt boolean not null default false,
@@ -204,19 +204,19 @@ create table downstream_model (
     major_version integer
 );
 
-comment on table downstream_model is
-    'The models over models that dbt has installed. apply tells each what its inputs have changed, in one transaction.';
+comment on table dependent_model is
+    'The models over models that dbt has installed. apply brings each what its inputs changed, in one transaction.';
 
-create table downstream_input (
-    relation text collate "C" not null references downstream_model on delete cascade,
+create table dependent_input (
+    relation text collate "C" not null references dependent_model on delete cascade,
     -- The relation of a model that it reads.
     input_relation text collate "C" not null,
     primary key (relation, input_relation)
 );
 
-create index downstream_input_reader on downstream_input (input_relation);
+create index dependent_input_by_input on dependent_input (input_relation);
 
-comment on table downstream_input is 'Which models a model over models reads.';
+comment on table dependent_input is 'Which models a model over models reads.';
 
 create table to_fill (
     relation text collate "C" not null,
@@ -233,7 +233,7 @@ comment on table to_fill is 'The models over models that are to be filled from t
 
 create table queued_change (
     relation text collate "C" not null,
-    -- Who has told it: the statement that fills the model saw some of them.
+    -- Who has changed an input: the statement that fills the model saw some of them.
     xid xid8 not null default pg_current_xact_id(),
     -- A row as write_queue gives it.
     change jsonb not null
@@ -242,7 +242,7 @@ create table queued_change (
 alter table queued_change replica identity full;
 
 comment on table queued_change is
-    'What was told to a model over models while it is filled: added in the last step, under the locks of its inputs.';
+    'What changed for a model over models while it is filled: added in the last step, under the locks of its inputs.';
 
 create table installed_function (
     -- The model's table as schema.name; of a function that reads the change log, reader_name(slot).
@@ -503,7 +503,7 @@ comment on column outcome.rejected_lsn is 'The newest change that could not be c
 comment on column outcome.lost_lsn is
     'The newest change that came without its old row, which cannot be attributed; null where none.';
 comment on column outcome.is_reset is
-    'Whether it changed more than the rows that it tells, so that the models over it have to be filled.';
+    'Whether it changed more than the rows that it gives, so that its dependents have to be filled.';
 
 create type computed_batch as (
     id text,

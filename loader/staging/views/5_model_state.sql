@@ -17,17 +17,17 @@ left join cdc.model_watermark as mark
 union all
 select
     log.slot_name,
-    cdc.command_name(log.slot_name, rolled.relation, rolled.model_name, rolled.inputs) as model_name,
-    rolled.relation,
-    rolled.state,
-    rolled.reason,
-    rolled.remedy,
-    rolled.applied_lsn,
-    rolled.engine,
+    cdc.command_name(log.slot_name, dependent.relation, dependent.model_name, dependent.inputs) as model_name,
+    dependent.relation,
+    dependent.state,
+    dependent.reason,
+    dependent.remedy,
+    dependent.applied_lsn,
+    dependent.engine,
     own.audited_at
 from cdc.slot_position as log
-cross join lateral cdc.plan_downstream(log.slot_name) as rolled
-left join cdc.downstream_model as own on own.relation = rolled.relation;
+cross join lateral cdc.plan_dependents(log.slot_name) as dependent
+left join cdc.dependent_model as own on own.relation = dependent.relation;
 
 comment on view cdc.model_state is
     'Each model of each slot: it follows, waits or failed, why, and what helps.';

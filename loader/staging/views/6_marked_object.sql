@@ -19,7 +19,7 @@ select
 from (
     select relation from cdc.installed_model
     union
-    select relation from cdc.downstream_model
+    select relation from cdc.dependent_model
 ) as own
 inner join pg_class as read on true
 inner join pg_namespace as n on n.oid = read.relnamespace and n.nspname || '.' || read.relname = own.relation

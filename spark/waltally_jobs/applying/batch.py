@@ -204,10 +204,10 @@ def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
     return merged == [(True,)]
 
 
-def fill_downstream(target: TargetSession) -> None:
+def fill_dependent(target: TargetSession) -> None:
     """Have the database fill the models over models that are to be filled."""
     due = (
-        f"select 1 from {target.table('plan_downstream')}(%s)"
+        f"select 1 from {target.table('plan_dependents')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
     fill = f"select from {target.table('apply')}(%s, part => 'behind')"

@@ -30,7 +30,7 @@ from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
 from waltally.tables import Table
 from waltally.units import plural
-from waltally_jobs.auditing import downstream, queries, stopped
+from waltally_jobs.auditing import dependents, queries, stopped
 from waltally_jobs.auditing.report import ModelReport, RejectedRows, Report
 from waltally_jobs.common import session
 from waltally_jobs.common.command import (
@@ -84,15 +84,15 @@ def audit(settings: Settings, limit: int = 50) -> Report:
     reports: list[ModelReport] = []
     with contextlib.closing(connect_target(settings, "audit")) as target:
         position = target.position().position_lsn
-        above = downstream.names(target, settings.models)
-        own = tuple(name for name in settings.models if name not in above)
+        names = dependents.names(target, settings.models)
+        own = tuple(name for name in settings.models if name not in names)
         if own or not settings.models:
             position, reports = of_sources(target, replace(settings, models=own), refused, limit)
-        upper = downstream.compare(target, above, refused, limit)
-    if not reports and not upper:
+        over_models = dependents.compare(target, names, refused, limit)
+    if not reports and not over_models:
         raise combine(list(refused.values()))
     seconds = time.monotonic() - begun
-    return Report(settings.slot, position, reports, refused, seconds, upper)
+    return Report(settings.slot, position, reports, refused, seconds, over_models)
 
 
 def of_sources(

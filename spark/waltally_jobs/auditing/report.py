@@ -194,7 +194,7 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class UpperReport:
+class DependentReport:
     """A model over models against its query over its inputs; the first of what differs.
 
     `notes` name an input that does not follow: then both may be behind.
@@ -229,12 +229,12 @@ class Report:
     models: Sequence[ModelReport]
     refused: Mapping[str, LoaderError]
     seconds: float
-    upper: Sequence[UpperReport] = ()
+    over_models: Sequence[DependentReport] = ()
 
     @property
-    def differing(self) -> list[ModelReport | UpperReport]:
+    def differing(self) -> list[ModelReport | DependentReport]:
         """The models that differ."""
-        compared: list[ModelReport | UpperReport] = [*self.models, *self.upper]
+        compared: list[ModelReport | DependentReport] = [*self.models, *self.over_models]
         return [each for each in compared if each.difference_count]
 
     def as_json(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ class Report:
             "slot": self.slot,
             "snapshot_lsn": lsn.show(self.snapshot_lsn),
             "models": {each.name: each.as_json() for each in self.models},
-            "over_models": {each.name: asdict(each) for each in self.upper},
+            "over_models": {each.name: asdict(each) for each in self.over_models},
             "refused": {name: str(error) for name, error in self.refused.items()},
             "seconds": round(self.seconds, 1),
         }
@@ -254,12 +254,12 @@ class Report:
         """Yield the report."""
         for each in self.models:
             yield from each.lines()
-        for upper in self.upper:
-            yield from upper.lines()
+        for dependent in self.over_models:
+            yield from dependent.lines()
         yield f"compared at {lsn.show(self.snapshot_lsn)} in {self.seconds:.1f} s"
 
 
-def _headline(report: ModelReport | UpperReport, groups: int) -> str:
+def _headline(report: ModelReport | DependentReport, groups: int) -> str:
     found = plural(report.difference_count, "difference")
     return f"{report.relation}: {found} in {plural(groups, 'group')}"
 

@@ -28,8 +28,8 @@ begin
         end if;
     end loop;
     -- Each once at most: whatever they do to each other, the call ends.
-    for round in 1..(select count(*) from cdc.downstream_model) loop
-        exit when not cdc.fill_downstream(slot, is_one) or is_one;
+    for round in 1..(select count(*) from cdc.dependent_model) loop
+        exit when not cdc.fill_dependent(slot, is_one) or is_one;
     end loop;
 end
 $$;

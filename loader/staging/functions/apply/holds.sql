@@ -34,8 +34,8 @@ begin
                 )
             )
     ) and not exists (
-        select from cdc.plan_downstream(slot) as rolled
-        where rolled.relation = any (models) and (cdc.is_to_be_filled(rolled.relation) or rolled.is_finding)
+        select from cdc.plan_dependents(slot) as dependent
+        where dependent.relation = any (models) and (cdc.is_to_be_filled(dependent.relation) or dependent.is_finding)
     );
 end
 $$;

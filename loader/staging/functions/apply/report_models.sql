@@ -37,16 +37,16 @@ begin
     from said
     union all
     select
-        cdc.command_name(slot, rolled.relation, rolled.model_name, rolled.inputs),
-        rolled.relation,
-        rolled.state,
-        rolled.reason,
-        rolled.remedy,
-        rolled.applied_lsn,
-        rolled.engine,
+        cdc.command_name(slot, dependent.relation, dependent.model_name, dependent.inputs),
+        dependent.relation,
+        dependent.state,
+        dependent.reason,
+        dependent.remedy,
+        dependent.applied_lsn,
+        dependent.engine,
         false,
-        rolled.step is not null and coalesce(rolled.retry_at <= clock_timestamp(), true)
-    from cdc.plan_downstream(slot) as rolled
+        dependent.step is not null and coalesce(dependent.retry_at <= clock_timestamp(), true)
+    from cdc.plan_dependents(slot) as dependent
     order by 2;
 end
 $$;

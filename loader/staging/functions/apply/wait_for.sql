@@ -9,7 +9,7 @@ declare
     deadline constant timestamptz := clock_timestamp() + timeout;
     unknown text;
     wanted text[];
-    is_told boolean := false;
+    is_announced boolean := false;
 begin
     if num_nulls(lsn, timeout) > 0 then
         raise exception 'the position and the time to wait for must not be null';
@@ -38,11 +38,11 @@ begin
                         else known.model_name = any (models) end
             );
             wanted := wanted || array(
-                select unnest(rolled.inputs) from cdc.plan_downstream(slot) as rolled
-                where rolled.relation = any (wanted)
+                select unnest(dependent.inputs) from cdc.plan_dependents(slot) as dependent
+                where dependent.relation = any (wanted)
             );
         end if;
-        is_told := is_told or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
+        is_announced := is_announced or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
         if wanted = '{}' then
             wanted := null;
         elsif cdc.holds(slot, wanted, lsn) then

@@ -1,4 +1,4 @@
--- One step of a model's routine; then the models that read this one are told what it has changed.
+-- One step of a model's routine; then its dependents get what it has changed.
 create or replace function cdc.run_step(
     plan cdc.model_plan, step text, changes cdc.change[] default null, truncated text[] default null
 ) returns cdc.outcome
@@ -11,19 +11,19 @@ declare
 begin
     -- Before the routine: while it reads, nobody else fills what reads this model.
     if step = 'rebuild' then
-        perform cdc.fill_above(plan.relation, format('%s was built again', plan.relation));
+        perform cdc.fill_dependents(plan.relation, format('%s was built again', plan.relation));
     end if;
     -- In one statement: no variable here holds rows of every model.
     execute format(
         'select made.rejected_lsn, made.is_reset, made.lost_lsn from %s(cdc.unless_replaced($1, $8, $9), $2, $3, $4, $5, $6, %s) as made '
-        'cross join lateral cdc.tell($7, case when made.is_reset is not true then made.before end, made.after)',
-        target.name, cdc.watched_rows(plan.relation, target.oid)
+        'cross join lateral cdc.update_dependents($7, case when made.is_reset is not true then made.before end, made.after)',
+        target.name, cdc.no_changed_rows(plan.relation, target.oid)
     )
     into result
     using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.relation, target.oid, target.version;
     perform cdc.require_seen(plan, result.lost_lsn);
     if result.is_reset then
-        perform cdc.fill_above(plan.relation, format('a table of %s was truncated', plan.relation));
+        perform cdc.fill_dependents(plan.relation, format('a table of %s was truncated', plan.relation));
     end if;
     return result;
 end

@@ -28,7 +28,7 @@ set array_nulls from current set timezone_abbreviations from current
 set DateStyle from current set IntervalStyle from current set TimeZone from current set xmloption from current
 as $$
 declare
-    is_downstream constant boolean := inputs @? '$[*].model';
+    is_dependent constant boolean := inputs @? '$[*].model';
     mixture constant text := 'The query reads sources beside models, which change at other moments.';
     named record; read record; tree jsonb;
     nodes cdc.tree_node[];
@@ -40,7 +40,7 @@ begin
     if options ? 'timezone' then
         perform cdc.set_zone(options ->> 'timezone');
     end if;
-    if is_downstream and inputs @? '$[*] ? (exists (@.table) && !exists (@.columns))' then
+    if is_dependent and inputs @? '$[*] ? (exists (@.table) && !exists (@.columns))' then
         perform cdc.refuse_sources(mixture, '[]', '[]');
     end if;
     perform cdc.require_one_slot(inputs);
@@ -52,7 +52,7 @@ begin
     tree := cdc.parse_tree(read.tree) -> 0;
     nodes := array(select node from cdc.tree_nodes(tree) as node);
     needed := cdc.needed_sources(named.numbered, nodes, options);
-    if is_downstream and inputs @? '$[*].table' then
+    if is_dependent and inputs @? '$[*].table' then
         perform cdc.refuse_sources(mixture, needed, named.numbered);
     end if;
     unwrapped := cdc.unwrap_query(tree);
@@ -63,7 +63,7 @@ begin
         options ? 'timezone', named.numbered
     );
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));
-    if not is_downstream then
+    if not is_dependent then
         perform cdc.refuse_joins(tree, needed, named.numbered);
     end if;
     if own.core is not null then
@@ -74,14 +74,14 @@ begin
         compiled := compiled || cdc.compile_fact(
             read.printed, read.columns, unwrapped.inner_tree, unwrapped.steps, unwrapped.names, unwrapped.numbers
         );
-    elsif is_downstream then
+    elsif is_dependent then
         raise exception 'A query over models without an aggregate: a table of it would hold what the models hold.'
             using errcode = 'WL003', hint = 'Instead: a view.';
     else
         compiled := compiled || cdc.compile_rows(read.printed, read.columns, nodes, named.numbered, options);
     end if;
-    compiled := case when is_downstream
-        then cdc.compile_downstream(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;
+    compiled := case when is_dependent
+        then cdc.compile_dependent(compiled, tree, nodes, unwrapped.inner_tree) else compiled - 'select' - 'added' end;
     compiled := cdc.complete_model(compiled || jsonb_build_object('collations', read.collations), options);
     perform cdc.check_options(compiled, options);
     perform cdc.drop_stubs(named.numbered);

@@ -2,9 +2,9 @@
 create or replace function cdc.forget_changes(model text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    delete from cdc.to_fill as asked using cdc.downstream_model as own
+    delete from cdc.to_fill as asked using cdc.dependent_model as own
     where asked.relation = model and own.relation = model and own.declaration ->> 'kind' = 'changes';
-    delete from cdc.downstream_model as own where own.relation = model and own.declaration ->> 'kind' = 'changes';
+    delete from cdc.dependent_model as own where own.relation = model and own.declaration ->> 'kind' = 'changes';
     return found;
 end
 $$;

@@ -29,17 +29,17 @@ begin
         end if;
     end loop;
     with gone as (
-        delete from cdc.downstream_model as upper
+        delete from cdc.dependent_model as dependent
         where
-            model in (upper.model_name, upper.relation)
-            or upper.declaration ->> 'kind' = 'changes' and exists (
-                select from cdc.downstream_input as input
-                left join cdc.downstream_model as lower on lower.relation = input.input_relation
+            model in (dependent.model_name, dependent.relation)
+            or dependent.declaration ->> 'kind' = 'changes' and exists (
+                select from cdc.dependent_input as input
+                left join cdc.dependent_model as lower on lower.relation = input.input_relation
                 where
-                    input.relation = upper.relation
+                    input.relation = dependent.relation
                     and (input.input_relation = any (relations) or model in (lower.model_name, lower.relation))
             )
-        returning upper.relation
+        returning dependent.relation
     ), unasked as (
         delete from cdc.to_fill using gone where to_fill.relation = gone.relation
     ), unqueued as (

@@ -1,5 +1,5 @@
 -- Keep what each batch changes in a model, in a table beside it, as long as its config says: `changes`, an interval.
--- What writes it down is a reader of the model as models over it are, of kind changes. Without `changes` it is
+-- What writes it down is a dependent of the model, of kind changes. Without `changes` it is
 -- forgotten and its table dropped. Runs with the rights of dbt's role.
 create or replace function cdc.install_changes(
     project text, model_schema text, model_table text, model_name text, compiled jsonb, changes text
@@ -24,7 +24,7 @@ begin
     end if;
     select min(known.kind) into other
     from (
-        select own.declaration ->> 'kind' as kind from cdc.downstream_model as own where own.relation = own_key
+        select own.declaration ->> 'kind' as kind from cdc.dependent_model as own where own.relation = own_key
         union all
         select installed.declaration ->> 'kind' from cdc.installed_model as installed where installed.relation = own_key
     ) as known
@@ -52,8 +52,8 @@ begin
             'What each batch changed in %s. A row with neither old nor new: read the model anew.', model_name
         ));
     end if;
-    execute cdc.write_change_rows(declared, routine, relation);
-    perform cdc.register_downstream(own_key, model_name || '_changes', project, declared, array[signature], '[]', false);
+    execute cdc.write_changes_routine(declared, routine, relation);
+    perform cdc.register_dependent(own_key, model_name || '_changes', project, declared, array[signature], '[]', false);
     perform cdc.adopt_functions(own_key, array[signature]);
 end
 $$;

@@ -21,7 +21,7 @@ begin
         end if;
         select coalesce(
             compiled -> (input ->> 'model'),
-            (select own.declaration from cdc.downstream_model as own where own.relation = input ->> 'model'),
+            (select own.declaration from cdc.dependent_model as own where own.relation = input ->> 'model'),
             (select min(own.declaration::text)::jsonb from cdc.installed_model as own where own.relation = input ->> 'model' and own.declaration ? 'query')
         ) into declared;
         if declared is null then

@@ -14,17 +14,17 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
     where own.slot_name = unnoted.slot_name and own.relation = unnoted.relation;
 
     with unnoted as (
-        select upper.relation from cdc.downstream_model as upper
+        select dependent.relation from cdc.dependent_model as dependent
         where
-            upper.project = note_project.project
-            and upper.declaration ->> 'kind' <> 'changes'
-            and exists (select from unnest(schemas) as place where starts_with(upper.relation, place || '.'))
-            and upper.is_unbuilt = (upper.relation = any (models))
+            dependent.project = note_project.project
+            and dependent.declaration ->> 'kind' <> 'changes'
+            and exists (select from unnest(schemas) as place where starts_with(dependent.relation, place || '.'))
+            and dependent.is_unbuilt = (dependent.relation = any (models))
         for update skip locked
     )
 
-    update cdc.downstream_model as upper set is_unbuilt = not upper.is_unbuilt from unnoted
-    where upper.relation = unnoted.relation;
+    update cdc.dependent_model as dependent set is_unbuilt = not dependent.is_unbuilt from unnoted
+    where dependent.relation = unnoted.relation;
 $$;
 
 revoke execute on function cdc.note_project(text, text[], text[]) from public;

@@ -1,7 +1,7 @@
 -- Values of types that not every server reads alike, or that name things of the server, and casts by which they come
 -- from texts or become some that settings decide on. A model over models compares by operators that PostgreSQL looks up
 -- by their names: by none of an extension's.
-create or replace function cdc.judge_types(nodes cdc.tree_node[], is_downstream boolean)
+create or replace function cdc.judge_types(nodes cdc.tree_node[], is_dependent boolean)
 returns table (reason text, remedy text, path text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
@@ -12,7 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     where
         (
             t.oid = 'cdc.other_value'::regtype
-            or is_downstream and node.type = 'VAR' and cdc.is_of_extension('pg_type', coalesce(nullif(t.typelem, 0), t.oid))
+            or is_dependent and node.type = 'VAR' and cdc.is_of_extension('pg_type', coalesce(nullif(t.typelem, 0), t.oid))
         )
         and not (
             parent.type in ('COERCEVIAIO', 'RELABELTYPE', 'NULLTEST')

@@ -29,9 +29,9 @@ begin
     select string_agg(
         format(
             'of %s `select %s from %s source(...) %s`, %s bytes a row%s',
-            told.table_name, told.names, repeat('{', 2), repeat('}', 2), told.size, told.others
+            model.table_name, model.names, repeat('{', 2), repeat('}', 2), model.size, model.others
         ),
-        '; ' order by told.place
+        '; ' order by model.place
     )
     into models
     from (
@@ -44,7 +44,7 @@ begin
             coalesce(' and the values of ' || string_agg(quote_ident(name), ', ' order by place_no) filter (where size is null), '') as others
         from columns
         group by place, table_name
-    ) as told;
+    ) as model;
     raise exception '%', reason using errcode = 'WL003', hint = 'Instead: the query over models by ref(), with a rows model of each source' || coalesce(': ' || models, '') || '.';
 end
 $$;

@@ -12,7 +12,7 @@ begin
         -- Under the lock, and after the batch was read.
         perform cdc.require_plan(plan);
     end loop;
-    -- What is above one that is built again is filled after that, and others may add to it until then.
-    perform cdc.lock_above(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
+    -- The dependents of one that is built again are filled after that, and others may add to them until then.
+    perform cdc.lock_dependents(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
 end
 $$;

@@ -45,8 +45,8 @@ exception
         get stacked diagnostics
             code = returned_sqlstate, message = message_text, hint = pg_exception_hint;
         if cardinality(plans) > 1 then
-            -- In one order too: each holds the models above it from then on.
-            perform cdc.lock_above(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
+            -- In one order too: each holds its dependents from then on.
+            perform cdc.lock_dependents(array(select planned.relation from unnest(plans) as planned where planned.step = 'add'));
             foreach plan in array plans loop
                 names := names || cdc.try_models(array[plan], to_lsn, step, batch, batch_size);
             end loop;

@@ -9,7 +9,7 @@ declare
         from (
             select i.indexrelid as index, jsonb_agg(needed.value) as needs
             from (
-                select distinct one.value from cdc.downstream_model as model cross join jsonb_array_elements(model.indexes) as one
+                select distinct one.value from cdc.dependent_model as model cross join jsonb_array_elements(model.indexes) as one
             ) as needed
             inner join pg_index as i on i.indrelid = to_regclass(needed.value ->> 'relation')
             where cdc.index_serves(i.indexrelid, needed.value)

@@ -4,7 +4,7 @@ language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return (
         select min(input.value ->> 'model')
-        from cdc.downstream_model as own
+        from cdc.dependent_model as own
         cross join jsonb_array_elements(own.declaration -> 'inputs') as input
         cross join lateral (select to_regclass(format('%I.%I', input.value ->> 'schema', input.value ->> 'name')) as oid) as relation
         where own.relation = model and (

@@ -13,8 +13,8 @@ begin
             and registered.relation_schema || '.' || registered.relation_name <> installed.relation
     ) or exists (
         -- Nobody registers where a model over models is: it may read production's, as by dbt's --defer.
-        select from cdc.downstream_model as own
-        inner join cdc.downstream_model as other
+        select from cdc.dependent_model as own
+        inner join cdc.dependent_model as other
             on other.project = own.project and other.model_name = own.model_name and other.relation <> own.relation
         cross join (select array_agg(registered.relation_schema) as names from cdc.registered_model as registered) as schemas
         where

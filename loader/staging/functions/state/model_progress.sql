@@ -23,7 +23,7 @@ begin
         from sources
         union all
         select relation, model_name, inputs, state, reason, remedy, engine, is_finding
-        from cdc.plan_downstream(slot)
+        from cdc.plan_dependents(slot)
     )
 
     select

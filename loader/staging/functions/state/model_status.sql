@@ -34,15 +34,15 @@ begin
             ), 0.0),
             'exact_as_of', model.exact_as_of,
             'exact_age_seconds', cdc.seconds_since(model.exact_as_of),
-            'is_unbuilt', coalesce(upper.is_unbuilt, (
+            'is_unbuilt', coalesce(dependent.is_unbuilt, (
                 select bool_and(installed.is_unbuilt) from cdc.installed_model as installed
                 where installed.relation = model.relation
             ), false),
             'rejected_lsn', own.rejected_lsn,
             'built_on', own.baseline_id,
-            'audited_at', coalesce(own.audited_at, upper.audited_at),
-            'audited_age_seconds', cdc.seconds_since(coalesce(own.audited_at, upper.audited_at)),
-            'kind', cdc.describe_model(coalesce(upper.declaration, own.declaration, registered.declaration)),
+            'audited_at', coalesce(own.audited_at, dependent.audited_at),
+            'audited_age_seconds', cdc.seconds_since(coalesce(own.audited_at, dependent.audited_at)),
+            'kind', cdc.describe_model(coalesce(dependent.declaration, own.declaration, registered.declaration)),
             'baseline', case when baseline.baseline_id is not null then json_build_object(
                 'id', baseline.baseline_id,
                 'snapshot_lsn', baseline.snapshot_lsn,
@@ -67,7 +67,7 @@ begin
     left join cdc.registered_model as registered
         on registered.slot_name = slot and registered.model_name = model.model_name and model.inputs is null
     left join cdc.model_watermark as own on own.slot_name = slot and own.relation = model.relation
-    left join cdc.downstream_model as upper on upper.relation = model.relation
+    left join cdc.dependent_model as dependent on dependent.relation = model.relation
     left join cdc.baseline
         on baseline.slot_name = slot and baseline.model_name = model.model_name and model.inputs is null
     order by model.model_name, model.relation;

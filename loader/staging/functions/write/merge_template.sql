@@ -15,7 +15,7 @@ $template$with totals as (
 
 %s
 
-select done.emptied, done.least, told.before, told.after
+select done.emptied, done.least, changed_rows.before, changed_rows.after
 into waltally_emptied, waltally_least_count, before, after
 from (
     select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
@@ -23,7 +23,7 @@ from (
 ) as done
 cross join (
     %s
-) as told;
+) as changed_rows;
 $template$;
     by_columns constant text := format(
         template,
@@ -39,12 +39,12 @@ $merge$merged as (
     returning
         {returned}
 )$merge$,
-        '{told}'
+        '{changed_rows}'
     );
     by_hash constant text := format(
         template, cdc.hash_template(),
         e'select array_agg(stored.*) as before, array_agg(merged.waltally_row) as after from merged'
-        '\n    left join {relation} as stored on stored.ctid = merged.waltally_former where {is_watched}'
+        '\n    left join {relation} as stored on stored.ctid = merged.waltally_former where {returns_rows}'
     );
 begin
     return case

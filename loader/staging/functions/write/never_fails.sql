@@ -1,5 +1,5 @@
 -- Whether an expression over a row takes whatever values it has. An index on another one would make the model below
--- fail with a row of which only the model above can make nothing.
+-- fail with a row of which only the dependent can make nothing.
 create or replace function cdc.never_fails(expression text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select not coalesce(bool_or(

@@ -1,7 +1,7 @@
 -- SQL: the rows of a model that changed, each with a sign. What was in one place of `former` and is in the same place
 -- of `present`, and looks alike in what the query reads, is left out; null stands where there was or is no row. The
 -- model is named, so that a session plans again when its columns change: a column that has gone would be null.
--- `is_queued`: the rows that were told one after the other while the model was filled.
+-- `is_queued`: the rows that changed one after the other while the model was filled.
 create or replace function cdc.write_changed(held jsonb, is_queued boolean default false) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case when is_queued then format(
@@ -13,16 +13,16 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     ) else cdc.fill(
 $template$changed as materialized (
         select {columns}, side.waltally_sign
-        from (select unnest($3) as former, unnest($4) as present) as told
-        cross join lateral (values (1, told.present), (-1, told.former)) as side (waltally_sign, image)
+        from (select unnest($3) as former, unnest($4) as present) as pair
+        cross join lateral (values (1, pair.present), (-1, pair.former)) as side (waltally_sign, image)
         where not side.image is null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
     )$template$,
         jsonb_build_object(
             'relation', format('%I.%I', held ->> 'schema', held ->> 'name'),
             'columns', cdc.model_columns(held, '(side.image)'),
             -- A group may have null in all of them.
-            'former', cdc.write_names(held -> 'columns', '(told.former).%I, ', '') || 'told.former is null',
-            'present', cdc.write_names(held -> 'columns', '(told.present).%I, ', '') || 'told.present is null'
+            'former', cdc.write_names(held -> 'columns', '(pair.former).%I, ', '') || 'pair.former is null',
+            'present', cdc.write_names(held -> 'columns', '(pair.present).%I, ', '') || 'pair.present is null'
         )
     ) end
 $$;

@@ -13,7 +13,7 @@ create or replace function {merge}(
     truncated text[],
     waltally_truncated integer[],
     waltally_group text,
-    watched anyarray,
+    changed_rows anyarray,
     out waltally_emptied tid[], out before anyarray, out after anyarray
 )
 language plpgsql set search_path = pg_catalog, pg_temp

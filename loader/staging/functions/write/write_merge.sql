@@ -1,10 +1,10 @@
 -- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
--- that gives the source's number, the keys and what is added to what is kept, or is kept now. `is_watched` is a
--- condition: then before and after get the rows that it changes: see write_told. Where a key once was too long for the
--- unique index, groups are found by a hash: only one session at a time writes a model. `is_empty` is a condition under
--- which the table has no row: a plain INSERT in the order of the key takes half the time.
+-- that gives the source's number, the keys and what is added to what is kept, or is kept now. `returns_rows` is a
+-- condition: then before and after get the rows that it changes: see write_changed_rows. Where a key once was too long
+-- for the unique index, groups are found by a hash: only one session at a time writes a model. `is_empty` is a
+-- condition under which the table has no row: a plain INSERT in the order of the key takes half the time.
 create or replace function cdc.write_merge(
-    compiled jsonb, relation text, totals text, is_watched text, is_empty text default null
+    compiled jsonb, relation text, totals text, returns_rows text, is_empty text default null
 ) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -13,10 +13,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'relation', relation,
             'relation_name', quote_literal(relation),
             'totals', totals,
-            'is_watched', is_watched,
+            'returns_rows', returns_rows,
             'is_empty', is_empty,
             'ordered', case when own.keys <> '' then format(e'where totals.%I <> 0\n    order by %s', compiled ->> 'rows', cdc.write_names(compiled -> 'keys', 'totals.%I')) else '' end,
-            'told', cdc.write_told(compiled, relation, 'merged', is_watched),
+            'changed_rows', cdc.write_changed_rows(compiled, relation, 'merged', returns_rows),
             'keys', case when own.keys <> '' then cdc.write_collated(compiled, compiled -> 'keys') || e',\n        ' else '' end,
             -- Without GROUP BY the sums of no rows are a row too, and nothing is to be added.
             'grouped', case when own.keys <> '' then 'group by ' || cdc.write_collated(compiled, compiled -> 'keys', false) else 'having count(*) > 0' end,
@@ -24,7 +24,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'hash', own.hash,
             'totals_hash', cdc.key_hash(compiled, 'totals'),
             'is_same', cdc.write_names(compiled -> 'keys', '(stored.%1$I %5$s totals.%1$I or num_nulls(stored.%1$I, totals.%1$I) = 2)', ' and '),
-            'returned', cdc.write_returned(compiled, is_watched),
+            'returned', cdc.write_returned(compiled, returns_rows),
             'sums', cdc.write_sums(compiled),
             'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.place) filter (where one.kind <> 'derived')),
             'values', cdc.join_lines(array_agg(case

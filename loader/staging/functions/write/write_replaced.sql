@@ -1,7 +1,7 @@
 -- SQL: put the rows that the groups of changed rows have now in place of those that they had, in a roll-up that keeps
--- the rows of its query as they are. `is_watched` is a condition: then before and after get what goes and what comes.
+-- the rows of its query as they are. `returns_rows` is a condition: then before and after get what goes and what comes.
 create or replace function cdc.write_replaced(
-    compiled jsonb, model text, relation text, is_watched text, is_queued boolean default false
+    compiled jsonb, model text, relation text, returns_rows text, is_queued boolean default false
 ) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -30,7 +30,7 @@ gone as (
         select former.waltally_place from former
         where not exists (select from present where present.waltally_text = former.waltally_text)
     )
-    returning case when {is_watched} then stored.* end as waltally_row
+    returning case when {returns_rows} then stored.* end as waltally_row
 ),
 
 came as (
@@ -40,7 +40,7 @@ came as (
     where
         not exists (select from former where former.waltally_text = present.waltally_text)
         and (select count(*) from gone) >= 0
-    returning case when {is_watched} then stored.* end as waltally_row
+    returning case when {returns_rows} then stored.* end as waltally_row
 )
 
 select array_agg(gone.waltally_row), array_agg(came.waltally_row) into before, after
@@ -69,7 +69,7 @@ $template$,
                 (select string_agg(cdc.write_whole(quote_ident(value ->> 'name'), value ->> 'exact', relation), ', ' order by place)
                 from jsonb_array_elements(own.columns) with ordinality as one (value, place))
             ),
-            'is_watched', is_watched
+            'returns_rows', returns_rows
         )
     )
     from (select (compiled -> 'keys') || (compiled -> 'kept') as columns) as own

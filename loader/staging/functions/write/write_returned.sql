@@ -1,5 +1,5 @@
 -- SQL: what write_merge looks at of the rows that it has written, as a list.
-create or replace function cdc.write_returned(compiled jsonb, is_watched text) returns text
+create or replace function cdc.write_returned(compiled jsonb, returns_rows text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.join_lines(
         array(select format('stored.%I', value ->> 'name') from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place) order by place)
@@ -13,7 +13,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 where not value ? 'counted_by' and not cdc.is_anew(compiled, value ->> 'name')
             )),
             format(
-                'case when %s%s then stored.* end as waltally_row', is_watched,
+                'case when %s%s then stored.* end as waltally_row', returns_rows,
                 case when compiled -> 'keys' = '[]' then '' else format(' and stored.%I > 0', compiled ->> 'rows') end
             )
         ]

@@ -1,5 +1,5 @@
--- SQL: bring what is left of a batch, `remaining`, into a rows model's table. Where it is watched, before and after get
--- the rows that it changes: see write_told.
+-- SQL: bring what is left of a batch, `remaining`, into a rows model's table. Where it has dependents, before and after
+-- get the rows that it changes: see write_changed_rows.
 create or replace function cdc.write_row_merge(
     compiled jsonb, relation text, deltas text, columns text[], keys text[]
 ) returns text
@@ -44,9 +44,9 @@ $template$with changed as materialized (
                     select {keys}, waltally_row from kept
                 )
 
-                select told.before, told.after
+                select changed_rows.before, changed_rows.after
                 into before, after
-                from ({told}) as told;$template$,
+                from ({changed_rows}) as changed_rows;$template$,
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
@@ -56,7 +56,7 @@ $template$with changed as materialized (
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),
-            'told', cdc.write_told(compiled, relation, 'touched', '$7 is not null'),
+            'changed_rows', cdc.write_changed_rows(compiled, relation, 'touched', '$7 is not null'),
             'stored_keys', 'stored.' || array_to_string(keys, ', stored.'),
             'is_former', cdc.write_names(compiled -> 'keys', 'stored.%1$I %5$s former.%1$I', ' and '),
             'is_changed', cdc.write_names(compiled -> 'keys', 'stored.%1$I %5$s changed.%1$I', ' and ')

@@ -1,5 +1,5 @@
 -- A step of the routine of a model over models for which nothing changed: fill, or prune.
-create or replace function cdc.step_downstream(routine text, step text) returns void
+create or replace function cdc.step_dependent(routine text, step text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     target constant record := cdc.find_installed(

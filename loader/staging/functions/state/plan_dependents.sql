@@ -1,6 +1,6 @@
 -- The state of each model over models of a slot, and in `step` whether the next apply fills it. is_finding: somebody
 -- has to do something. Where it waits for an input, that is said of the input.
-create or replace function cdc.plan_downstream(slot text)
+create or replace function cdc.plan_dependents(slot text)
 returns table (
     relation text, model_name text, step text, routine text, inputs text[], applied_lsn pg_lsn,
     retry_at timestamptz, state text, reason text, remedy text, engine text, is_finding boolean
@@ -8,7 +8,7 @@ returns table (
 language plpgsql stable security definer rows 10 set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
 begin
-    if not exists (select from cdc.downstream_model) then
+    if not exists (select from cdc.dependent_model) then
         return;
     end if;
     return query
@@ -45,7 +45,7 @@ begin
             when found.verdict = 'compiled before' then format(
                 '`dbt build`; if it stays so, `dbt build --full-refresh --select %s`', coalesce(
                     (select min(own.model_name) from cdc.installed_model as own where own.relation = found.changed_input),
-                    (select own.model_name from cdc.downstream_model as own where own.relation = found.changed_input)
+                    (select own.model_name from cdc.dependent_model as own where own.relation = found.changed_input)
                 )
             )
             when found.verdict = 'follows' and found.upgraded is not null
@@ -55,6 +55,6 @@ begin
         end,
         case when found.is_of_spark then 'spark' else 'database' end,
         found.error is not null or found.verdict = 'compiled before' or found.verdict = 'follows' and found.upgraded is not null
-    from cdc.known_downstream(slot) as found;
+    from cdc.known_dependent(slot) as found;
 end
 $$;

@@ -5,11 +5,11 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     payload jsonb := jsonb_build_object('slot', slot, 'position', lsn);
     named jsonb := payload || jsonb_build_object('models', to_jsonb(array(
-        select distinct coalesce(upper.model_name, installed.model_name)
-        from (select unnest(models) union select cdc.models_above(models)) as changed (name)
-        left join cdc.downstream_model as upper on upper.relation = changed.name
-        left join cdc.installed_model as installed on installed.slot_name = slot and installed.relation = changed.name
-        where num_nulls(upper.model_name, installed.model_name) < 2
+        select distinct coalesce(dependent.model_name, installed.model_name)
+        from (select unnest(models) union select cdc.dependents_of(models)) as changed (relation)
+        left join cdc.dependent_model as dependent on dependent.relation = changed.relation
+        left join cdc.installed_model as installed on installed.slot_name = slot and installed.relation = changed.relation
+        where num_nulls(dependent.model_name, installed.model_name) < 2
         order by 1
     )));
 begin

@@ -1,4 +1,4 @@
--- The last step of a fill, under the locks of the inputs: add what was told while it ran and its statement did not see.
+-- The last step of a fill, under the locks of the inputs: add what was queued meanwhile and its statement did not see.
 create or replace function cdc.catch_up(model text, routine text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

@@ -4,7 +4,7 @@
 -- "is_needed"}]} joins    see read_joins select   of a roll-up: what stands "before" its list, "from", "where" and
 -- "after"; its "keys" as it computes them; "base":
 --          by a column's name in it that of the model
-create or replace function cdc.compile_downstream(compiled jsonb, tree jsonb, nodes cdc.tree_node[], inner_tree jsonb)
+create or replace function cdc.compile_dependent(compiled jsonb, tree jsonb, nodes cdc.tree_node[], inner_tree jsonb)
 returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,6 +1,6 @@
 -- dbt calls this to install a model over models, in its own transaction and with its own rights: as install_query,
 -- whose arguments it takes, with the project's name for the slot. The next apply fills it.
-create or replace function cdc.install_downstream(
+create or replace function cdc.install_dependent(
     project text, model_schema text, model_table text, model_name text, query text, relations jsonb, options jsonb,
     listed text, is_refresh boolean
 ) returns jsonb
@@ -23,8 +23,8 @@ begin
         execute format('drop function if exists %s', functions[2]);
         execute cdc.write_model_deltas(compiled, deltas);
     end if;
-    execute cdc.write_downstream(compiled, routine, deltas, relation);
-    perform cdc.register_downstream(
+    execute cdc.write_dependent(compiled, routine, deltas, relation);
+    perform cdc.register_dependent(
         model_key, model_name, project, compiled, functions, cdc.needed_indexes(compiled, relation), is_refresh or is_new
     );
     perform cdc.install_changes(project, model_schema, model_table, model_name, compiled, options ->> 'changes');

@@ -5,11 +5,11 @@ declare
     own record;
 begin
     for own in
-        select kept.relation, kept.routine from cdc.downstream_model as kept
+        select kept.relation, kept.routine from cdc.dependent_model as kept
         where kept.declaration ->> 'kind' = 'changes' order by kept.relation
     loop
         if pg_try_advisory_xact_lock(cdc.lock_key('model', own.relation)) then
-            perform cdc.step_downstream(own.routine, 'prune');
+            perform cdc.step_dependent(own.routine, 'prune');
         end if;
     end loop;
 end

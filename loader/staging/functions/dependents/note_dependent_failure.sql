@@ -1,15 +1,15 @@
 -- Write down what a model over models failed with, and when it is tried again: ever more seldom; without a message, as
 -- somebody has locked it, a second later. Where somebody else writes its row at this moment, nothing is awaited. One
 -- whose schema was dropped is forgotten if its project has the model in another one.
-create or replace function cdc.note_downstream_failure(model text, message text, code text default null) returns void
+create or replace function cdc.note_dependent_failure(model text, message text, code text default null) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-    perform from cdc.downstream_model as own where own.relation = model for no key update skip locked;
+    perform from cdc.dependent_model as own where own.relation = model for no key update skip locked;
     if not found then
         return;
     end if;
-    delete from cdc.downstream_model as own
-    using cdc.downstream_model as other
+    delete from cdc.dependent_model as own
+    using cdc.dependent_model as other
     where
         own.relation = model
         and other.project = own.project and other.model_name = own.model_name and other.relation <> own.relation
@@ -17,7 +17,7 @@ begin
     if found then
         delete from cdc.to_fill as asked where asked.relation = model;
     else
-        update cdc.downstream_model as own
+        update cdc.dependent_model as own
         set
             error = message,
             remedy = case

@@ -1,13 +1,13 @@
 -- SQL: the routine that writes down what a batch changed in a model, as that of a model over models is called: step
--- add with rows before and after. step fill: more than it was told of has changed, and one row without old and new
+-- add with rows before and after. step fill: more has changed than it was given, and one row without old and new
 -- says to read the model anew. So does what is left of rows that are older than they are kept. step prune: that alone.
 -- Who writes has the lock of the changes until it commits, so the numbers are in the order of the commits.
-create or replace function cdc.write_change_rows(declared jsonb, routine text, relation text) returns text
+create or replace function cdc.write_changes_routine(declared jsonb, routine text, relation text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$
 create or replace function {routine}(
-    step text, input text, former anyarray, present anyarray, watched anycompatiblearray,
+    step text, input text, former anyarray, present anyarray, changed_rows anycompatiblearray,
     out before anycompatiblearray, out after anycompatiblearray
 )
 language plpgsql security definer {pins}
@@ -20,11 +20,11 @@ begin
     if $1 = 'add' then
         insert into {relation} (position, old, new)
         select current_setting('waltally.position', true)::pg_lsn, image.old, image.new
-        from (select unnest($3) as former, unnest($4) as present) as told
+        from (select unnest($3) as former, unnest($4) as present) as pair
         cross join lateral (
             select
-                case when not told.former is null then (select to_jsonb(shown) from (select {former}) as shown) end as old,
-                case when not told.present is null then (select to_jsonb(shown) from (select {present}) as shown) end as new
+                case when not pair.former is null then (select to_jsonb(shown) from (select {former}) as shown) end as old,
+                case when not pair.present is null then (select to_jsonb(shown) from (select {present}) as shown) end as new
         ) as image
         -- The model is named, so that a session plans again when its columns change.
         where image.old is distinct from image.new and (true or exists (select from {model}));
@@ -50,8 +50,8 @@ $template$,
             'relation', relation,
             'kept', quote_literal(declared ->> 'changes'),
             'model', format('%I.%I', declared #>> '{inputs,0,schema}', declared #>> '{inputs,0,name}'),
-            'former', cdc.shown_values(declared #> '{inputs,0,columns}', '(told.former)'),
-            'present', cdc.shown_values(declared #> '{inputs,0,columns}', '(told.present)')
+            'former', cdc.shown_values(declared #> '{inputs,0,columns}', '(pair.former)'),
+            'present', cdc.shown_values(declared #> '{inputs,0,columns}', '(pair.present)')
         )
     )
 $$;

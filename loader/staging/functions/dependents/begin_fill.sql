@@ -1,5 +1,5 @@
 -- Begin to fill a model over models, and return whether that was possible: with the locks of its inputs, or without
--- them. Then those who change an input see that it is being filled, and what they told before this is no part of it:
+-- them. Then those who change an input see that it is being filled, and what they changed before this is no part of it:
 -- the wait is for those who have left it out.
 create or replace function cdc.begin_fill(model text, inputs text[], is_patient boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$

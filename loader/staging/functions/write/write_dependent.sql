@@ -1,13 +1,13 @@
 -- SQL: the routine of a model over models. step index: make the indexes that it needs. step fill: from its inputs as
 -- they are. step add: what rows of one input that changed, before and after, do to it; all other inputs are as they
 -- are now. step queue: give that in `before`, as objects, to be added in step catch up, by which it comes in
--- `watched`. `deltas` is the function of write_model_deltas.
-create or replace function cdc.write_downstream(compiled jsonb, routine text, deltas text, relation text) returns text
+-- `changed_rows`. `deltas` is the function of write_model_deltas.
+create or replace function cdc.write_dependent(compiled jsonb, routine text, deltas text, relation text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$
 create or replace function {routine}(
-    step text, input text, former anyarray, present anyarray, watched anycompatiblearray,
+    step text, input text, former anyarray, present anyarray, changed_rows anycompatiblearray,
     out before anycompatiblearray, out after anycompatiblearray
 )
 language plpgsql security definer {pins}

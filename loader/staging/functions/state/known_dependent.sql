@@ -1,7 +1,7 @@
 -- What is known of each model over models of a slot, and the first of the verdicts on it that is true. It has what its
 -- inputs have, so it is at their position as long as they are at one. What it fails with because of an input that has
 -- changed is left out: it has no remedy of its own.
-create or replace function cdc.known_downstream(slot text)
+create or replace function cdc.known_dependent(slot text)
 returns table (
     relation text, model_name text, routine text, error text, remedy text, retry_at timestamptz,
     -- All that is below it, in whatever slot; the positions of what is of this one: the oldest, and the newest.
@@ -16,10 +16,10 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     return query
     with recursive below as (
-        select input.relation, input.input_relation from cdc.downstream_input as input
+        select input.relation, input.input_relation from cdc.dependent_input as input
         union
         select below.relation, input.input_relation
-        from below inner join cdc.downstream_input as input on input.relation = below.input_relation
+        from below inner join cdc.dependent_input as input on input.relation = below.input_relation
     ),
 
     plans as materialized (
@@ -39,14 +39,14 @@ begin
             max(plans.applied_lsn) as newest_lsn,
             bool_or(plans.engine = 'spark') as is_of_spark,
             min(below.input_relation) filter (where plans.state <> 'follows') as waits_for,
-            min(below.input_relation) filter (where upper.relation is null and mark.is_built is not true) as not_built,
-            min(below.input_relation) filter (where upper.relation is not null and cdc.is_to_be_filled(below.input_relation)) as filled_after,
+            min(below.input_relation) filter (where dependent.relation is null and mark.is_built is not true) as not_built,
+            min(below.input_relation) filter (where dependent.relation is not null and cdc.is_to_be_filled(below.input_relation)) as filled_after,
             (select asked.reason from cdc.to_fill as asked where asked.relation = own.relation order by asked.asked_at desc limit 1) as asked_because,
             cdc.explain_upgrade(own.major_version) as upgraded
-        from cdc.downstream_model as own
+        from cdc.dependent_model as own
         inner join below on below.relation = own.relation
         left join plans on plans.relation = below.input_relation
-        left join cdc.downstream_model as upper on upper.relation = below.input_relation
+        left join cdc.dependent_model as dependent on dependent.relation = below.input_relation
         left join lateral (
             select true as is_built from cdc.model_watermark as marked where marked.relation = below.input_relation limit 1
         ) as mark on true
@@ -75,7 +75,7 @@ begin
     cross join lateral (
         select changed.changed_input, case when changed.changed_input is not null then cdc.changing_input(slot, found.inputs) end as changing_input
     ) as own
-    left join cdc.downstream_model as failed on failed.relation = found.filled_after and failed.error is not null
+    left join cdc.dependent_model as failed on failed.relation = found.filled_after and failed.error is not null
     left join plans as waiting on waiting.relation = coalesce(own.changing_input, found.waits_for);
 end
 $$;

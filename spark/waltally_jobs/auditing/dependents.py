@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from waltally.errors import LoaderError
 from waltally.tables import Table
-from waltally_jobs.auditing.report import UpperReport, Wrong
+from waltally_jobs.auditing.report import DependentReport, Wrong
 from waltally_jobs.common.connections import TargetSession, one_moment
 from waltally_jobs.common.errors import AuditIncomplete
 from waltally_jobs.common.progress import print_status
@@ -18,7 +18,7 @@ from waltally_jobs.common.progress import print_status
 _NAMES = """
 select state.model_name
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.relation = state.relation
+inner join {0}.dependent_model as own on own.relation = state.relation
 where
     state.slot_name = %s
     and own.declaration ->> 'kind' <> 'changes'
@@ -37,7 +37,7 @@ select
     waiting.reason,
     waiting.remedy
 from {0}.model_state as state
-inner join {0}.downstream_model as own on own.relation = state.relation
+inner join {0}.dependent_model as own on own.relation = state.relation
 cross join pg_class as c
 inner join pg_namespace as n on n.oid = c.relnamespace
 left join lateral (
@@ -52,7 +52,7 @@ where
     and n.nspname || '.' || c.relname = state.relation
 """
 _NOTE = (
-    "update {0}.downstream_model set audited_at = now(), major_version = {0}.major_version()"
+    "update {0}.dependent_model set audited_at = now(), major_version = {0}.major_version()"
     " where relation = %s and declaration = %s"
 )
 
@@ -65,7 +65,7 @@ def names(target: TargetSession, chosen: Collection[str]) -> list[str]:
 
 def compare(
     target: TargetSession, chosen: Sequence[str], refused: dict[str, LoaderError], limit: int
-) -> list[UpperReport]:
+) -> list[DependentReport]:
     """Compare these models; note in `refused` why one cannot be compared."""
     found = []
     for name in chosen:
@@ -76,7 +76,7 @@ def compare(
     return found
 
 
-def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
+def _compare(target: TargetSession, name: str, limit: int) -> DependentReport:
     with one_moment(target):
         schema, table, declaration, is_filled, reason, remedy = target.ask_staging(
             _MODEL, (target.slot, name)
@@ -97,4 +97,4 @@ def _compare(target: TargetSession, name: str, limit: int) -> UpperReport:
     if not differing and reason is None:
         target.ask_staging(_NOTE, (str(relation), json.dumps(declaration)))
     notes = [] if reason is None else [reason]
-    return UpperReport(name, str(relation), groups, differing, wrong, notes)
+    return DependentReport(name, str(relation), groups, differing, wrong, notes)
