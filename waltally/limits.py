@@ -34,7 +34,7 @@ class Limits:
     apply_again: float = 5.0
     """The pause after an apply that broke."""
     look_behind: float = 1.0
-    """How often to look for models that are behind."""
+    """How often to look for models that catch up."""
     look_for_seeds: float = 2.0
     """How often to look for models that wait for a seed."""
     seed_again: float = 30.0

@@ -164,7 +164,7 @@ class Applier:
         """Return whether there is more to apply, and for how many seconds to pause."""
         started = time.monotonic()
         self._run_state.apply_due_at = started + self._round
-        states = apply(self._target(_CAUGHT_UP), "front")
+        states = apply(self._target(_CAUGHT_UP), "caught up")
         busy = time.monotonic() - started
         applied = max((model.applied_lsn or 0 for model in states), default=0)
         ages: dict[str, float] = {}
@@ -186,7 +186,7 @@ class Applier:
 
     def _apply_catching_up(self) -> bool:
         """Return whether there is more to apply at once: not what another session has locked."""
-        states = apply(self._target(_CATCHING_UP), "behind")
+        states = apply(self._target(_CATCHING_UP), "catching up")
         former, self._states = self._states, states
         # What is over a moment later, as between a seed and its build, is not said.
         lasting = {(model.relation, model.state, model.reason) for model in former}

@@ -189,14 +189,14 @@ def rejected_reasons(target: Connection, relation: str, slot: str) -> dict[str, 
     return dict(target.ask(_REJECTED, (relation, slot), *schemas[0])) if schemas else None
 
 
-Part = Literal["all", "front", "behind"]
-"""The models that follow, at one position; those that are behind them, one at a call; or both."""
+Part = Literal["all", "caught up", "catching up"]
+"""The models that have caught up, at one position; those that catch up, one at a call; or both."""
 
 
 def apply(target: Target, part: Part = "all", until: int | None = None) -> list[ModelState]:
     """Apply what is staged, in one transaction: the call itself, which saves two messages.
 
-    With `front` it returns only the models that follow. With `until` no model is brought further
+    With `caught up` it returns only these models. With `until` no model is brought further
     than to this position. Raises LoaderError.
     """
     call = f"select {STATE_COLUMNS}, is_behind from {{}}.apply(%s, %s, %s)"

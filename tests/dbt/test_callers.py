@@ -21,12 +21,12 @@ WRONG = f"alter table analytics.{OTHER} add constraint wrong check (row_count < 
 RIGHT = f"alter table analytics.{OTHER} drop constraint wrong"
 
 
-def test_a_model_behind_is_not_applied_by_two_callers(built: Warehouse) -> None:
+def test_a_model_that_catches_up_is_not_applied_by_two_callers(built: Warehouse) -> None:
     """The second one has made its plan when the first one commits."""
     with built.late(MODEL):
         built.apply()
     lock = f"select cdc.apply('{built.slot}')"
-    with built.waiting(lock, built.applied, "behind") as (first, second):
+    with built.waiting(lock, built.applied, "catching up") as (first, second):
         first.commit()
         assert {model.state for model in second.result().values()} == {"follows"}
     built.must_be_exact()
@@ -65,7 +65,7 @@ def test_a_loader_builds_a_model_that_was_seeded_where_nothing_is_staged(built: 
         applier.close()
 
 
-def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None:
+def test_a_loader_rests_while_what_catches_up_is_locked(built: Warehouse) -> None:
     with built.late(MODEL):
         built.apply()
     applier = Applier(built.loader_settings, RunState())
@@ -76,20 +76,20 @@ def test_a_loader_rests_while_what_is_behind_is_locked(built: Warehouse) -> None
 
 def test_a_full_refresh_holds_up_no_other_model(built: Warehouse) -> None:
     built.ask_refresh(OTHER)
-    with built.waiting(built.stop(OTHER), built.applied, "behind"):
-        assert set(built.applied("front")) == {MODEL, THIRD}
+    with built.waiting(built.stop(OTHER), built.applied, "catching up"):
+        assert set(built.applied("caught up")) == {MODEL, THIRD}
         assert built.model() == built.recount()
     built.must_be_exact()
 
 
-def test_a_rebuild_that_fails_is_committed_before_the_front_is_waited_for(built: Warehouse) -> None:
-    """Its error is a locked row, and who holds the front may want to write down one too."""
+def test_a_rebuild_that_fails_is_committed_before_others_are_waited_for(built: Warehouse) -> None:
+    """Its error is a locked row, and who holds the others may want to write down one too."""
     with built.late(MODEL):
         built.apply()
     built.target.execute(WRONG)
     built.ask_refresh(OTHER)
     with built.holding(f"select pg_advisory_xact_lock(cdc.lock_key('slot', '{built.slot}'))"):
-        states = built.applied("behind")
+        states = built.applied("catching up")
     assert states[OTHER].state == "failed"
     assert states[MODEL].is_behind
     built.target.execute(RIGHT)
@@ -140,10 +140,10 @@ def test_dbt_ends_when_its_model_has_everything(built: Warehouse) -> None:
         wait_until(lambda: built.states()[MODEL] == "failed")
     built.write()
     built.target.execute(
-        "alter function cdc.apply_front rename to apply_the_front; "
-        "create function cdc.apply_front(text, cdc.model_plan[], pg_lsn, pg_lsn, "
-        "out front text[], out front_lsn pg_lsn, out is_more boolean) language sql "
-        "as 'select pg_advisory_xact_lock(1); select * from cdc.apply_the_front($1, $2, $3, $4)'"
+        "alter function cdc.apply_caught_up rename to apply_them; "
+        "create function cdc.apply_caught_up(text, cdc.model_plan[], pg_lsn, pg_lsn, "
+        "out caught_up text[], out caught_up_lsn pg_lsn, out is_more boolean) language sql "
+        "as 'select pg_advisory_xact_lock(1); select * from cdc.apply_them($1, $2, $3, $4)'"
     )
     with built.waiting("select pg_advisory_lock(1)", runs):
         built.target.execute("update cdc.installed_model set engine = engine")

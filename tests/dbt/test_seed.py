@@ -80,7 +80,7 @@ def test_a_rebuild_under_which_log_or_seed_went_is_not_kept(built: Warehouse) ->
         built.source.insert(1)
         built.must_be_exact()
         built.ask_refresh(MODEL)
-        with built.waiting(lock, built.applied, "behind") as (_, rebuild):
+        with built.waiting(lock, built.applied, "catching up") as (_, rebuild):
             meanwhile()
         assert built.model() == built.recount()
         return rebuild.result()[MODEL]
@@ -102,7 +102,7 @@ def test_a_rebuild_that_reads_the_groups_of_another_seed_leaves_all_as_it_was(
     built.be_patient(MODEL)
     built.ask_refresh(MODEL)
     lock = "lock table cdc.baseline_group in access exclusive mode"
-    with built.waiting(lock, built.applied, "behind") as (seed, rebuild):
+    with built.waiting(lock, built.applied, "catching up") as (seed, rebuild):
         seed.ask("update cdc.baseline set baseline_id = gen_random_uuid()")
         seed.ask("update cdc.baseline_group set measures = '{7, 7, 0}' where part = %s", (LIVE,))
         seed.commit()

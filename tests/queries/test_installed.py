@@ -147,7 +147,9 @@ def test_setup_replaces_the_functions_while_models_are_applied(life: Life) -> No
             while not is_over.is_set():
                 session.ask(query, {"slot": life.slot})
 
-    calls = [f"select from cdc.apply(%(slot)s, part => '{part}')" for part in ("all", "behind")]
+    calls = [
+        f"select from cdc.apply(%(slot)s, part => '{part}')" for part in ("all", "catching up")
+    ]
     with ThreadPoolExecutor() as pool:
         asking = [pool.submit(ask, query) for query in (*calls, "table cdc.model_state")]
         try:

@@ -13,8 +13,8 @@ from testkit.servers import connect
 from tests.queries.life import DEPENDENTS, JOINED, MODELS, Life
 from waltally.errors import LoaderError
 
-FRONT = "select from cdc.apply(%s, part => 'front')"
-FILL = "select from cdc.apply(%s, part => 'behind')"
+CAUGHT_UP = "select from cdc.apply(%s, part => 'caught up')"
+FILL = "select from cdc.apply(%s, part => 'catching up')"
 CHANGES = (
     "update lab.sale set amount = amount + 1 where id < 20",
     # Rows of two inputs that meet, in one transaction and one after the other.
@@ -66,7 +66,7 @@ def test_more_changed_rows_than_it_follows_fill_it_again(life: Life) -> None:
     life.must("run", "--once")
     life.target.execute(f"{limit} 'select 3::bigint'")
     try:
-        life.target.execute("select from cdc.apply(%s, part => 'front')", life.slot)
+        life.target.execute("select from cdc.apply(%s, part => 'caught up')", life.slot)
     finally:
         life.target.execute(f"{limit} 'select 50000::bigint'")
     life.must_say("named", "waits", "more rows of analytics.sales changed at once than it follows")
@@ -127,7 +127,7 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
         for change in CHANGES:
             life.source.execute(change)
             life.must("run", "--once")
-            life.target.execute(FRONT, life.slot)
+            life.target.execute(CAUGHT_UP, life.slot)
         others = [
             name for name in DEPENDENTS if name != filled and (filled, name) != ("named", "most")
         ]
@@ -146,7 +146,7 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
         elif end == "full":
             life.source.execute(CHANGES[0])
             life.must("run", "--once")
-            applier.ask(FRONT, (life.slot,))
+            applier.ask(CAUGHT_UP, (life.slot,))
         holder.rollback()
         if end == "full":
             # For who has changed an input and has not committed.
@@ -174,7 +174,7 @@ def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -
         ThreadPoolExecutor() as pool,
         life.other_session() as applier,
     ):
-        applier.ask(FRONT, (life.slot,))
+        applier.ask(CAUGHT_UP, (life.slot,))
         ((pid,),) = filler.ask("select pg_backend_pid()")
         filling = pool.submit(filler.ask, FILL, (life.slot,))
         waiting = "select count(*) from pg_locks where pid = %s and not granted"
@@ -218,7 +218,7 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
     life: Life,
 ) -> None:
     dsn = life.target.cluster.dsn(life.target.name)
-    behind = "select from cdc.apply(%s, part => 'behind')"
+    catch_up = "select from cdc.apply(%s, part => 'catching up')"
     with (
         closing(connect(dsn)) as builder,
         closing(connect(dsn)) as filler,
@@ -226,7 +226,7 @@ def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail
     ):
         builder.ask("select pg_advisory_lock(cdc.lock_key('model', 'analytics.sales'))")
         life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
-        filling = pool.submit(filler.ask, behind, (life.slot,))
+        filling = pool.submit(filler.ask, catch_up, (life.slot,))
         waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
         wait_until(lambda: life.target.value(waiting) == 1, "it waits")
         query, _ = MODELS["named"]

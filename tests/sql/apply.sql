@@ -68,7 +68,7 @@ insert into got
 select 'one whose places stay is not touched', (version in (select version from placed))::text, 'true' from places;
 update cdc.installed_model set needs = '[]', table_nos = '{1}', places = null;
 
-insert into got select 'nothing is at the front', cdc.front_of('s')::text, null;
+insert into got select 'nothing has caught up', cdc.caught_up_lsn('s')::text, null;
 select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null
 insert into got select 'the first build begins', app.said(), 'rebuild';
 select cdc.step_through(planned, '0/90', 'refill', 2) from plan \g /dev/null
@@ -77,10 +77,10 @@ select cdc.end_models(array[planned], '0/40', 100) from plan \g /dev/null
 insert into got select 'the watermark moves', applied_lsn::text, '0/40' from cdc.model_watermark;
 delete from cdc.model_watermark;
 
-insert into got select 'a model that is behind', cdc.apply_behind(planned, null, null, 3)::text, 'true' from plan;
+insert into got select 'a model that catches up', cdc.apply_catching_up(planned, null, null, 3)::text, 'true' from plan;
 insert into got select 'is rebuilt', app.said(), 'rebuild, refill 3, refill 2';
-insert into got select 'and is at the front', words, '0/90' from mark;
-insert into got select 'where the front is', cdc.front_of('s')::text, '0/90';
+insert into got select 'and has caught up', words, '0/90' from mark;
+insert into got select 'where it is', cdc.caught_up_lsn('s')::text, '0/90';
 
 update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
@@ -88,18 +88,18 @@ select 'models that no change touches', cdc.move_untouched(array[planned], '0/30
 insert into got select 'move with the others', applied_lsn::text, '0/40' from cdc.model_watermark;
 update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
-select 'one behind the front does not', concat_ws(' ', front::text, app.said()), '{}'
-from cdc.apply_front('s', array(select planned from plan), '0/50', null);
+select 'one that has not caught up does not', concat_ws(' ', caught_up::text, app.said()), '{}'
+from cdc.apply_caught_up('s', array(select planned from plan), '0/50', null);
 -- A call may end at a position.
 update cdc.model_watermark set applied_lsn = '0/30';
 insert into got
-select 'the front goes no further', concat_ws(' ', state, applied_lsn, is_behind), 'follows 0/50 f' from cdc.apply('s', '0/50');
-insert into got select 'and has what is before', app.said(), 'add plain 2';
+select 'those that have caught up go no further', concat_ws(' ', state, applied_lsn, is_behind), 'follows 0/50 f' from cdc.apply('s', '0/50');
+insert into got select 'and have what is before', app.said(), 'add plain 2';
 insert into got
 select 'nor back', concat_ws(' ', state, applied_lsn, is_behind), 'follows 0/50 f' from cdc.apply('s', '0/20');
-insert into got select 'a model behind it', cdc.apply_behind(planned, '0/90', '0/70', 3)::text, 'true' from plan;
+insert into got select 'one that catches up', cdc.apply_catching_up(planned, '0/90', '0/70', 3)::text, 'true' from plan;
 insert into got select 'goes no further', applied_lsn::text, '0/70' from cdc.model_watermark;
-insert into got select 'and is done there', cdc.apply_behind(planned, '0/90', '0/70', 3)::text, 'false' from plan;
+insert into got select 'and is done there', cdc.apply_catching_up(planned, '0/90', '0/70', 3)::text, 'false' from plan;
 update cdc.installed_model set is_refresh_asked = true;
 insert into got
 select 'a baseline after it is not begun with', concat_ws(' ', state, applied_lsn, is_behind), 'waits 0/70 f' from cdc.apply('s', '0/F');
@@ -108,7 +108,7 @@ insert into got select 'so only one step was made', app.said(), 'add 1';
 
 update cdc.model_watermark set applied_lsn = '0/30';
 select cdc.apply_rest('s', array(select planned from plan), '0/50', null, false) \g /dev/null
-insert into got select 'the model at the front is not among the rest', app.said(), null;
+insert into got select 'a model that has caught up is not among the rest', app.said(), null;
 update cdc.installed_model set is_refresh_asked = true;
 select cdc.apply_rest('s', array(select planned from plan), null, null, false) \g /dev/null
 insert into got select 'one that is to be rebuilt is', app.said(), 'rebuild, refill 5';

@@ -134,7 +134,7 @@ def test_a_build_that_breaks_is_said_and_tried_again(
     breaks = iter([True, True])
 
     def apply(*arguments: Any) -> list[ModelState]:
-        if "front" in arguments and next(breaks, False):
+        if "caught up" in arguments and next(breaks, False):
             raise ZeroDivisionError("nobody foresaw this")
         return usual(*arguments)
 

@@ -133,7 +133,7 @@ class Batch:
 def end_of(target: TargetSession, settings: ApplySettings, plans: Sequence[Plan]) -> int:
     """Return where the next batch of these plans ends; a rebuild is whole: readers never go back.
 
-    Models that are behind come first, and then go on together with the others.
+    Models that catch up come first, and then go on together with the others.
     """
     position = max(each.position for each in plans)
     if any(each.is_rebuild for each in plans):
@@ -210,6 +210,6 @@ def fill_dependent(target: TargetSession) -> None:
         f"select 1 from {target.table('plan_dependents')}(%s)"
         " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
     )
-    fill = f"select from {target.table('apply')}(%s, part => 'behind')"
+    fill = f"select from {target.table('apply')}(%s, part => 'catching up')"
     while target.ask(due, (target.slot,)):
         target.ask(fill, (target.slot,))

@@ -190,7 +190,7 @@ def take_baselines(target: TargetSession, settings: Settings, models: Sequence[M
     while is_rebuild_due(target, models) and time.monotonic() < deadline:
         # The baseline may be ahead of what is staged.
         loader_progress.require_follower(target, settings)
-        bring_on(target, models, deadline, "behind")
+        bring_on(target, models, deadline, "catching up")
         time.sleep(_PAUSE_SECONDS)
 
 

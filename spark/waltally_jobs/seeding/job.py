@@ -70,7 +70,7 @@ def follow(target: TargetSession, settings: Settings, models: Sequence[Model]) -
     with contextlib.suppress(LoaderError):
         if is_rebuild_due(target, models):
             print_status("building the models on their new baselines")
-        bring_on(target, models, time.monotonic() + settings.timeout, "behind")
+        bring_on(target, models, time.monotonic() + settings.timeout, "catching up")
 
 
 def from_tables(

@@ -1,7 +1,7 @@
--- Bring models that are not at the front nearer to it, `until` at the latest, and fill models over models; with
+-- Bring models that catch up nearer to the others, `until` at the latest, and fill models over models; with
 -- `is_one` one of them alone.
 create or replace function cdc.apply_rest(
-    slot text, plans cdc.model_plan[], front_lsn pg_lsn, until pg_lsn, is_one boolean
+    slot text, plans cdc.model_plan[], caught_up_lsn pg_lsn, until pg_lsn, is_one boolean
 ) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -20,10 +20,10 @@ begin
             and not (planned.is_ready and planned.applied_lsn = begin_lsn)
         order by planned.step = 'rebuild' desc, planned.applied_lsn, planned.relation
     loop
-        -- One that was rebuilt may be the first at the front.
-        front_lsn := coalesce(front_lsn, cdc.front_of(slot));
-        -- What was written down is locked: a wait for the front would be a deadlock with its caller.
-        if cdc.apply_behind(plan, front_lsn, until, cdc.batch_size()) and is_one then
+        -- One that was rebuilt may be the first that has caught up.
+        caught_up_lsn := coalesce(caught_up_lsn, cdc.caught_up_lsn(slot));
+        -- What was written down is locked: a wait for the others would be a deadlock with its caller.
+        if cdc.apply_catching_up(plan, caught_up_lsn, until, cdc.batch_size()) and is_one then
             return;
         end if;
     end loop;

@@ -1,5 +1,5 @@
--- What a call of apply says of each model, whose name is that of model_state. is_more: the front has more to apply.
--- `until`: where the call ends.
+-- What a call of apply says of each model, whose name is that of model_state. is_more: those that
+-- have caught up have more to apply. `until`: where the call ends.
 create or replace function cdc.report_models(slot text, is_more boolean, until pg_lsn)
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
@@ -12,7 +12,7 @@ begin
     with said as (
         select
             models.*,
-            max(models.applied_lsn) filter (where models.is_ready) over () as front_lsn
+            max(models.applied_lsn) filter (where models.is_ready) over () as caught_up_lsn
         from cdc.explain_models(slot) as models
     )
 
@@ -28,9 +28,9 @@ begin
         coalesce(
             case
                 when said.step is null or said.engine = 'spark' or said.retry_at > clock_timestamp() then false
-                when said.step = 'rebuild' then said.from_lsn <= coalesce(least(said.front_lsn, until), said.from_lsn)
-                when said.applied_lsn = said.front_lsn then is_more
-                else said.applied_lsn < least(coalesce(said.front_lsn, said.position_lsn), until)
+                when said.step = 'rebuild' then said.from_lsn <= coalesce(least(said.caught_up_lsn, until), said.from_lsn)
+                when said.applied_lsn = said.caught_up_lsn then is_more
+                else said.applied_lsn < least(coalesce(said.caught_up_lsn, said.position_lsn), until)
             end,
             false
         )

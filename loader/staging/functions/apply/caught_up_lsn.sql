@@ -1,5 +1,5 @@
--- Where the models are that move together; null where none does.
-create or replace function cdc.front_of(slot text) returns pg_lsn
+-- Where the models are that have caught up and move together; null where none has.
+create or replace function cdc.caught_up_lsn(slot text) returns pg_lsn
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 begin
     return (

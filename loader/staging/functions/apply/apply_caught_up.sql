@@ -1,11 +1,11 @@
--- The front are the models that follow and are at begin_lsn, the newest position of any, whose lock the caller holds;
--- the others that follow are left to apply_rest. Bring the front to the end of the next batch together, `until` at the
--- latest, and say whether more is staged before that. A model that fails stays behind and is not in `front`; front_lsn
--- is the end of the batch all the same. A batch, what is applied at once, is read whole here, or in parts by
--- step_through.
-create or replace function cdc.apply_front(
+-- Models that follow have caught up if they are at begin_lsn, the newest position of any; the caller holds its lock.
+-- The others that follow are left to apply_rest. Bring those that have caught up to the end of the next batch together,
+-- `until` at the latest, and say whether more is staged before that. A model that fails is not in `caught_up`;
+-- caught_up_lsn is the end of the batch all the same. A batch, what is applied at once, is read whole here, or in parts
+-- by step_through.
+create or replace function cdc.apply_caught_up(
     slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
-    out front text[], out front_lsn pg_lsn, out is_more boolean
+    out caught_up text[], out caught_up_lsn pg_lsn, out is_more boolean
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -20,21 +20,21 @@ declare
     touched integer[];
     untouched cdc.model_plan[] := array[]::cdc.model_plan[];
 begin
-    front := array(
+    caught_up := array(
         select planned.relation from unnest(ready) as planned
         where planned.applied_lsn = begin_lsn
     );
-    front_lsn := begin_lsn;
+    caught_up_lsn := begin_lsn;
     is_more := false;
     if begin_lsn is null or staged_lsn <= begin_lsn then
         return;
     end if;
-    select batch.end_lsn, batch.is_large into front_lsn, is_large
+    select batch.end_lsn, batch.is_large into caught_up_lsn, is_large
     from cdc.batch_end(slot, begin_lsn, staged_lsn, cdc.batch_size()) as batch;
-    is_more := front_lsn < staged_lsn;
+    is_more := caught_up_lsn < staged_lsn;
     if not is_large then
         begin
-            changes := cdc.read_changes(slot, begin_lsn, front_lsn, begin_lsn, 0, front_lsn, 0, false);
+            changes := cdc.read_changes(slot, begin_lsn, caught_up_lsn, begin_lsn, 0, caught_up_lsn, 0, false);
             -- A change that names no table concerns every model, which lists it. As a number it is 0 here: of tables that
             -- no model reads, which have 0 in the reader, no change comes.
             select
@@ -56,12 +56,12 @@ begin
             concerned := concerned || plan;
         end if;
     end loop;
-    front := cdc.try_models(concerned, front_lsn, step, changes, cdc.batch_size());
-    if front <> '{}' then
-        perform cdc.notify_applied(slot, front_lsn, front);
+    caught_up := cdc.try_models(concerned, caught_up_lsn, step, changes, cdc.batch_size());
+    if caught_up <> '{}' then
+        perform cdc.notify_applied(slot, caught_up_lsn, caught_up);
     end if;
     if cardinality(untouched) > 0 then
-        front := front || array(select cdc.move_untouched(untouched, begin_lsn, front_lsn));
+        caught_up := caught_up || array(select cdc.move_untouched(untouched, begin_lsn, caught_up_lsn));
     end if;
 end
 $$;
