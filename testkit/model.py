@@ -159,7 +159,7 @@ def parsed(
             for table in tables
         ],
         "keys": columns,
-        "kept": [{"name": "count", "type": "bigint"}],
+        "state_columns": [{"name": "count", "type": "bigint"}],
         "rows": "count",
         "timezone": "UTC",
         **more,

@@ -72,19 +72,21 @@ class Model:
     @cached_property
     def dimensions(self) -> tuple[Column, ...]:
         """The keys; of rows every column."""
-        kept = self.declaration["kept"] if self.kind == "rows" else ()
-        return tuple(Column(own["name"], own["type"]) for own in (*self.declaration["keys"], *kept))
+        others = self.declaration["state_columns"] if self.kind == "rows" else ()
+        return tuple(
+            Column(own["name"], own["type"]) for own in (*self.declaration["keys"], *others)
+        )
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """What is kept of a group; nothing of rows."""
+        """The state columns of a group; nothing of rows."""
         return tuple(
             Measure(
-                kept["name"],
-                kept["type"],
-                "value" if "again" in kept else "sum" if "counted_by" in kept else "count",
+                own["name"],
+                own["type"],
+                "value" if "again" in own else "sum" if "counted_by" in own else "count",
             )
-            for kept in (() if self.kind == "rows" else self.declaration["kept"])
+            for own in (() if self.kind == "rows" else self.declaration["state_columns"])
         )
 
     @property

@@ -75,7 +75,7 @@ class ModelState:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> ModelState:
-        """Return the state of which a query selected STATE_COLUMNS, and is_behind where it has."""
+        """Return the state of which a query selected MODEL_STATE, and is_behind where it has."""
         name, relation, state, reason, remedy, applied, engine, *rest = row
         position = applied and lsn.parse(applied)
         return cls(name, relation, state, reason, remedy, position, engine, *rest)
@@ -92,7 +92,7 @@ class ModelState:
         return error(str(self), self.remedy or "")
 
 
-STATE_COLUMNS = "model_name, relation, state, reason, remedy, applied_lsn::text, engine"
+MODEL_STATE = "model_name, relation, state, reason, remedy, applied_lsn::text, engine"
 
 
 def other_functions(schema: str) -> NotSetUp:

@@ -312,7 +312,7 @@ class Model:
         rounded = {
             name: f"lab.significant({quoted(name)}, {digits})"
             for name, type_, kind in self.columns
-            if digits and (type_, kind) == ("numeric", "derived")
+            if digits and (type_, kind) == ("numeric", "expression")
         }
         columns = ", ".join(rounded.get(c[0]) or self._asked(*c[:2]) for c in self.columns)
         query = self.lab.named(self.expected, "good")
@@ -345,7 +345,7 @@ class Model:
             inputs.append(
                 f"waltally_source_{n} as (select {columns or 1} from one.{quoted(table)})"
             )
-        kept = [] if self.is_rows else self.compiled["kept"]
+        kept = [] if self.is_rows else self.compiled["state_columns"]
         names = ", ".join(quoted(k["name"]) for k in kept if k["type"] == "numeric") or "null"
         no_numbers = " or ".join(
             f"{one} in ({names})" for one in ("'NaN'", "'Infinity'", "'-Infinity'")

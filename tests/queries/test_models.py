@@ -273,7 +273,7 @@ def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_
     fill(lab)
     lab.transact("insert into lab.orders (id, customer_id, amount) values (1, 1, 5)")
     below.catch_up()
-    # What is derived goes with each change of another column.
+    # Expression columns go with each change of another column.
     lab.execute("alter table lab.days add extra integer")
     below.rebuild()
     fill(lab)

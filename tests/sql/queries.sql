@@ -49,7 +49,7 @@ union all
 select 'no key', cdc.has_unique_key('app.ft', '{n}')::text, 'false'
 union all
 select
-    'derived columns', (select string_agg(name || ' ' || is_derived, ', ' order by name) from cdc.column_forms('app.ft')),
+    'expression columns', (select string_agg(name || ' ' || is_expression, ', ' order by name) from cdc.column_forms('app.ft')),
     'a false, n false, twice true';
 
 -- What is registered of a model stays where its query means the same.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loader.source.asking_tables import COUNTED
 from loader.source.table_identity import TableIdentities
-from loader.staging.records import STATE_COLUMNS, ModelState
+from loader.staging.records import MODEL_STATE, ModelState
 from loader.staging.target_state import Part, apply
 from waltally import lsn
 from waltally.models import Model, ModelTable
@@ -92,7 +92,7 @@ def _rejected(target: TargetSession, model: Model) -> tuple[int, int | None]:
 def read_state(target: TargetSession, model: Model) -> ModelState:
     """Return the state of a registered model."""
     (row,) = target.ask(
-        f"select {STATE_COLUMNS} from {target.table('model_state')}"
+        f"select {MODEL_STATE} from {target.table('model_state')}"
         " where slot_name = %s and relation = %s",
         (target.slot, str(model.relation)),
     )

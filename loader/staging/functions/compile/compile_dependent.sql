@@ -9,7 +9,7 @@ returns jsonb
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     joins constant record := cdc.read_joins(tree, 'model');
-    is_roll_up constant boolean := compiled @? '$.kept[*].again';
+    is_roll_up constant boolean := compiled @? '$.state_columns[*].again';
     parts record;
     twice text;
 begin

@@ -17,8 +17,8 @@ declare
         from jsonb_array_elements(keys) with ordinality as one (key, number)
         where not (key ->> 'is_grouped')::boolean
     ), '') || place.after;
-    kept jsonb := jsonb '[]';
-    derived jsonb := jsonb '[]';
+    state_columns jsonb := jsonb '[]';
+    expression_columns jsonb := jsonb '[]';
     expression text;
     one record;
 begin
@@ -44,26 +44,27 @@ begin
         if cdc.has_select(one.entry) then
             raise exception '%: a sub-select over totals.', one.name
                 using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
-        elsif one.is_single and not kept @> jsonb_build_array(jsonb_build_object('expression', one.pieces[2])) then
-            kept := (cdc.keep_aggregate(kept, one.pieces[2], one.is_anew, one.name)).kept;
+        elsif one.is_single and not state_columns @> jsonb_build_array(jsonb_build_object('expression', one.pieces[2])) then
+            state_columns := (cdc.keep_aggregate(state_columns, one.pieces[2], one.is_anew, one.name)).state_columns;
         else
-            select own.kept, own.expression into kept, expression from cdc.keep_totals(kept, one.pieces, one.is_anew) as own;
-            derived := derived || (
+            select own.state_columns, own.expression into state_columns, expression from cdc.keep_totals(state_columns, one.pieces, one.is_anew) as own;
+            expression_columns := expression_columns || (
                 (columns -> (one.place::integer - 1)) - 'is_loose'
                 || jsonb_build_object('name', one.name, 'expression', cdc.name_keys(expression, keys))
             );
         end if;
     end loop;
     -- How many rows a group has, and how many values a sum.
-    kept := (cdc.keep_aggregate(kept, 'count(*)', false)).kept;
+    state_columns := (cdc.keep_aggregate(state_columns, 'count(*)', false)).state_columns;
     for expression in
-        select value ->> 'expression' from jsonb_array_elements(kept) where (value ->> 'is_added')::boolean and value ->> 'expression' ~ '^sum\('
+        select value ->> 'expression' from jsonb_array_elements(state_columns) where (value ->> 'is_added')::boolean and value ->> 'expression' ~ '^sum\('
     loop
-        kept := (cdc.keep_aggregate(kept, regexp_replace(expression, '^sum\(', 'count('), false)).kept;
+        state_columns := (cdc.keep_aggregate(state_columns, regexp_replace(expression, '^sum\(', 'count('), false)).state_columns;
     end loop;
     return jsonb_build_object(
-        'kind', 'fact', 'is_total', tree -> 'groupClause' = 'null', 'names', to_jsonb(names), 'keys', keys, 'derived', derived,
-        'kept', (
+        'kind', 'fact', 'is_total', tree -> 'groupClause' = 'null', 'names', to_jsonb(names), 'keys', keys,
+        'expression_columns', expression_columns,
+        'state_columns', (
             select jsonb_agg(
                 value - 'expression' - 'is_added' || case
                     -- Not added up: counted by value, or computed again.
@@ -73,17 +74,17 @@ begin
                 end
                 order by number
             )
-            from jsonb_array_elements(kept) with ordinality as own (value, number)
+            from jsonb_array_elements(state_columns) with ordinality as own (value, number)
             left join lateral (
-                select counts.value ->> 'name' as name from jsonb_array_elements(kept) as counts
+                select counts.value ->> 'name' as name from jsonb_array_elements(state_columns) as counts
                 where own.value ->> 'expression' ~ '^sum\(' and counts.value ->> 'expression' = regexp_replace(own.value ->> 'expression', '^sum\(', 'count(')
             ) as counting on true
         ),
-        'rows', jsonb_path_query_first(kept, '$[*] ? (@.expression == "count(*)").name'),
+        'rows', jsonb_path_query_first(state_columns, '$[*] ? (@.expression == "count(*)").name'),
         'select', jsonb_build_object('before', head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')),
-        'query', head || cdc.write_entries(keys || kept) || tail,
+        'query', head || cdc.write_entries(keys || state_columns) || tail,
         -- Without what is not added up.
-        'added', head || cdc.write_entries(keys || jsonb_path_query_array(kept, '$[*] ? (@.is_added == true)')) || tail
+        'added', head || cdc.write_entries(keys || jsonb_path_query_array(state_columns, '$[*] ? (@.is_added == true)')) || tail
     );
 end
 $$;

@@ -67,11 +67,11 @@ begin
     return jsonb_build_object(
         'kind', 'roll-up', 'is_total', false, 'names', jsonb_path_query_array(columns, '$[*].name'), 'group', shared,
         'keys', (select jsonb_agg(jsonb_build_object('name', name) order by place) from unnest(keys) with ordinality as key (name, place)),
-        'kept', (
+        'state_columns', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'again', 'anew') order by place), '[]')
             from jsonb_array_elements(columns) with ordinality as one (value, place) where value ->> 'name' <> all (keys)
         ),
-        'derived', '[]'::jsonb,
+        'expression_columns', '[]'::jsonb,
         'query', format('select * from (%s) as query', rtrim(printed, e' \n;'))
     ) || case when first_by is null then '{}' else jsonb_build_object('order', first_by) end;
 end

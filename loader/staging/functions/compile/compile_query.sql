@@ -1,12 +1,12 @@
 -- What a query over sources, or over models, is, as PostgreSQL understands it: its kind, what it needs of each of
 -- them, and what its table has. Everything else reads this result:
 --
--- sources, inputs  as given, in which a column that something reads "is_needed"
--- keys             what the query groups by; of a table's rows, its primary key
--- kept             of a fact, what is added up for each group: "counted_by" names the number of values of a sum
--- derived          of a fact, columns that are expressions of what is kept
--- collations       by column, one that is not the type's own
--- query            gives keys and kept, over sources called waltally_source_1, and so on
+-- sources, inputs     as given, in which a column that something reads "is_needed"
+-- keys                what the query groups by; of a table's rows, its primary key
+-- state_columns       of a fact, what is added up for each group: "counted_by" names the number of values of a sum
+-- expression_columns  of a fact, columns that are expressions of these
+-- collations          by column, one that is not the type's own
+-- query               gives keys and state columns, over sources called waltally_source_1, and so on
 --
 -- Given are:
 -- inputs   [{"relation": as the query names it, "name": the table's own, "key": ["id"],

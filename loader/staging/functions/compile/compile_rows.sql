@@ -53,11 +53,11 @@ begin
             select jsonb_agg(jsonb_build_object('name', value -> 'name') order by value -> 'key_place')
             from jsonb_array_elements(selected) where value -> 'key_place' <> 'null'
         ),
-        'kept', (
+        'state_columns', (
             select coalesce(jsonb_agg(value - 'key_place' order by place), '[]')
             from jsonb_array_elements(selected) with ordinality as one (value, place) where value -> 'key_place' = 'null'
         ),
-        'derived', '[]'::jsonb,
+        'expression_columns', '[]'::jsonb,
         'identity', key,
         'has_old_rows', coalesce((source ->> 'has_old_rows')::boolean, false),
         'needs_old_rows', coalesce((source ->> 'is_key_deferrable')::boolean, false),

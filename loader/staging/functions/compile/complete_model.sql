@@ -38,17 +38,17 @@ begin
     )) || jsonb_build_object(
         -- It may have a WITH of its own.
         'query', format(e'select *\nfrom (\n%s\n) as query', compiled ->> 'query'),
-        'derived', (
+        'expression_columns', (
             select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, value ->> 'expression')) order by place), '[]')
-            from jsonb_array_elements(compiled -> 'derived') with ordinality as one (value, place)
+            from jsonb_array_elements(compiled -> 'expression_columns') with ordinality as one (value, place)
         ),
         'keys', (
             select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name') || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
             from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
         ),
-        'kept', (
+        'state_columns', (
             select coalesce(jsonb_agg(value || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
-            from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
         )
     );
 end

@@ -1,6 +1,8 @@
--- An expression over totals, as find_aggregates gives its pieces, with waltally_kept_1, 2, ... in place of what is kept
--- for each aggregate: of an average the sum and the number of values.
-create or replace function cdc.keep_totals(inout kept jsonb, pieces text[], is_anew boolean, out expression text)
+-- An expression over totals, as find_aggregates gives its pieces, with waltally_state_1, 2, ... in place of the
+-- state columns of each aggregate: of an average the sum and the number of values.
+create or replace function cdc.keep_totals(
+    inout state_columns jsonb, pieces text[], is_anew boolean, out expression text
+)
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     place bigint;
@@ -9,12 +11,12 @@ begin
     expression := pieces[1];
     for number in 2..cardinality(pieces) - 1 by 2 loop
         if not is_anew and pieces[number] ~ '^avg\((?!DISTINCT\s)' then
-            select * into kept, place from cdc.keep_aggregate(kept, regexp_replace(pieces[number], '^avg\(', 'sum('), false);
-            select * into kept, count_place from cdc.keep_aggregate(kept, regexp_replace(pieces[number], '^avg\(', 'count('), false);
-            expression := expression || format('((waltally_kept_%s)::numeric / nullif(waltally_kept_%s, 0))', place, count_place);
+            select * into state_columns, place from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'sum('), false);
+            select * into state_columns, count_place from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'count('), false);
+            expression := expression || format('((waltally_state_%s)::numeric / nullif(waltally_state_%s, 0))', place, count_place);
         else
-            select * into kept, place from cdc.keep_aggregate(kept, pieces[number], is_anew);
-            expression := expression || format('waltally_kept_%s', place);
+            select * into state_columns, place from cdc.keep_aggregate(state_columns, pieces[number], is_anew);
+            expression := expression || format('waltally_state_%s', place);
         end if;
         expression := expression || pieces[number + 1];
     end loop;

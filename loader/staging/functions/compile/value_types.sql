@@ -7,21 +7,21 @@ declare
     type_name text;
 begin
     for place in
-        select one.place - 1 from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+        select one.place - 1 from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
         where one.value ->> 'again' ~ '^(count\(DISTINCT|min\(|max\()'
     loop
         begin
             execute format('create temporary view waltally_value as %s', cdc.write_group(
-                compiled, (cdc.split_call(compiled -> 'kept' -> place ->> 'again')).arguments || ' as value', null, '{}',
+                compiled, (cdc.split_call(compiled -> 'state_columns' -> place ->> 'again')).arguments || ' as value', null, '{}',
                 'select ' || cdc.write_names(compiled #> '{inputs,0,columns}', 'null::%2$s as %1$I')
             ));
             select cdc.plain_type(a.atttypid) into type_name
             from pg_attribute as a where a.attrelid = to_regclass('pg_temp.waltally_value') and a.attnum = 1;
             drop view pg_temp.waltally_value;
-            compiled := jsonb_set(compiled, array['kept', place::text, 'value_type'], to_jsonb(type_name));
+            compiled := jsonb_set(compiled, array['state_columns', place::text, 'value_type'], to_jsonb(type_name));
         exception
             when invalid_table_definition then
-                compiled := jsonb_set(compiled, array['kept', place::text, 'again'], to_jsonb(format('(%s)', compiled #>> array['kept', place::text, 'again'])));
+                compiled := jsonb_set(compiled, array['state_columns', place::text, 'again'], to_jsonb(format('(%s)', compiled #>> array['state_columns', place::text, 'again'])));
         end;
     end loop;
     return compiled;

@@ -35,8 +35,8 @@ begin
             using errcode = 'WL003', hint = 'Give the model another `alias`.';
     end if;
     declared := jsonb_build_object(
-        'kind', 'changes', 'changes', changes::interval, 'timezone', 'UTC', 'keys', '[]'::jsonb, 'kept', '[]'::jsonb,
-        'derived', '[]'::jsonb, 'sources', '[]'::jsonb, 'inputs', jsonb_build_array(cdc.as_input(
+        'kind', 'changes', 'changes', changes::interval, 'timezone', 'UTC', 'keys', '[]'::jsonb, 'state_columns', '[]'::jsonb,
+        'expression_columns', '[]'::jsonb, 'sources', '[]'::jsonb, 'inputs', jsonb_build_array(cdc.as_input(
             jsonb_build_object('model', model_key, 'schema', model_schema, 'name', model_table), compiled
         ) || jsonb_build_object('key', compiled -> 'keys'))
     );

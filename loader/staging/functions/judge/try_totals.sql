@@ -3,14 +3,14 @@
 create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    derived jsonb;
+    shown jsonb;
 begin
-    for derived in select value from jsonb_array_elements(compiled -> 'derived') loop
+    for shown in select value from jsonb_array_elements(compiled -> 'expression_columns') loop
         begin
             -- A partitioned table has no file.
             execute format(
                 'create temporary table waltally_totals ('
-                'waltally_no integer, %s, waltally_derived %s generated always as (%s) stored'
+                'waltally_no integer, %s, waltally_expression %s generated always as (%s) stored'
                 ') partition by range (waltally_no)',
                 (
                     select string_agg(
@@ -20,18 +20,18 @@ begin
                     from (
                         select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
                         union all
-                        select 'kept', place, value from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
+                        select 'state', place, value from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place)
                     ) as one
                 ),
-                derived ->> 'type', derived ->> 'expression'
+                shown ->> 'type', shown ->> 'expression'
             );
             drop table pg_temp.waltally_totals;
         exception
             when undefined_column or undefined_table then
-                raise exception '%: a column that is not grouped beside totals.', derived ->> 'name'
+                raise exception '%: a column that is not grouped beside totals.', shown ->> 'name'
                     using errcode = 'WL003', hint = 'Select the column and group by it, and add both up in a view.';
             when invalid_object_definition or feature_not_supported or syntax_error or indeterminate_collation then
-                raise exception '%: what PostgreSQL does not keep beside totals: %.', derived ->> 'name', sqlerrm
+                raise exception '%: what PostgreSQL does not keep beside totals: %.', shown ->> 'name', sqlerrm
                     using errcode = 'WL003', hint = 'Compute it in a view, or in the query that reads the model.';
         end;
     end loop;

@@ -1,6 +1,5 @@
--- The columns of a model's table in their order. kind: id, key, kept, part of what is kept, or derived. Of a sum
--- counted_by is the column that counts its values. exact is a
--- type with its length.
+-- The columns of a model's table in their order. kind: id, key, state, part of a state column, or expression. Of a sum
+-- counted_by is the column that counts its values. exact is a type with its length.
 create or replace function cdc.list_columns(compiled jsonb)
 returns table (
     name text, type text, exact text, kind text, expression text, counted_by text, is_shown boolean, place bigint
@@ -10,11 +9,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select value ->> 'name' as name, value ->> 'type' as type, value ->> 'exact' as exact, 'key' as kind, null as expression, null as counted_by
         from jsonb_array_elements(compiled -> 'keys')
         union all
-        select value ->> 'name', value ->> 'type', value ->> 'exact', 'kept', null, value ->> 'counted_by'
-        from jsonb_array_elements(compiled -> 'kept')
+        select value ->> 'name', value ->> 'type', value ->> 'exact', 'state', null, value ->> 'counted_by'
+        from jsonb_array_elements(compiled -> 'state_columns')
         union all
-        select value ->> 'name', value ->> 'type', value ->> 'exact', 'derived', value ->> 'expression', null
-        from jsonb_array_elements(compiled -> 'derived')
+        select value ->> 'name', value ->> 'type', value ->> 'exact', 'expression', value ->> 'expression', null
+        from jsonb_array_elements(compiled -> 'expression_columns')
         union all
         select part.name, part.type, null, 'part', null, null
         from cdc.part_columns(compiled) as part

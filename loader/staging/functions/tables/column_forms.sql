@@ -1,7 +1,7 @@
 -- The columns of a table, each with all that tells it from another one of its name; `roomy_form` without a length, as
 -- make_room leaves it.
 create or replace function cdc.column_forms(target regclass)
-returns table (name text, is_derived boolean, form text, roomy_form text)
+returns table (name text, is_expression boolean, form text, roomy_form text)
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select
         a.attname::text,

@@ -18,7 +18,7 @@ begin
         select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
         from jsonb_array_elements(definitions) with ordinality as one (value, place)
     ));
-    -- What is derived goes with each change of another column: it goes first and comes last.
+    -- Expression columns go with each change of another column: they go first and come last.
     with old as (
         select * from cdc.column_forms(target)
     ),
@@ -32,8 +32,8 @@ begin
     compared as (
         select
             old.name,
-            old.is_derived,
-            own.is_other or old.is_derived and bool_or(not old.is_derived and own.is_other) over () as is_gone
+            old.is_expression,
+            own.is_other or old.is_expression and bool_or(not old.is_expression and own.is_other) over () as is_gone
         from old
         left join new on new.name = old.name
         cross join lateral (select (old.form in (new.form, new.roomy_form)) is not true as is_other) as own
@@ -41,10 +41,10 @@ begin
 
     select string_agg(change.text, ', ' order by change.step, change.place) into changes
     from (
-        select format('drop column %I', name) as text, case when is_derived then 1 else 2 end as step, 0 as place
+        select format('drop column %I', name) as text, case when is_expression then 1 else 2 end as step, 0 as place
         from compared where is_gone
         union all
-        select format('add column %I %s', name, definition), case when is_derived then 4 else 3 end, place
+        select format('add column %I %s', name, definition), case when is_expression then 4 else 3 end, place
         from new where name not in (select compared.name from compared where not is_gone)
     ) as change;
     if changes is not null then

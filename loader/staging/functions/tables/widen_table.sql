@@ -1,4 +1,5 @@
--- Give columns of a model's table the wider types that its query has now; its rows stay. What is derived is made again.
+-- Give columns of a model's table the wider types that its query has now; its rows stay. Expression columns are made
+-- again.
 create or replace function cdc.widen_table(target regclass, definitions jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -22,15 +23,15 @@ begin
     from compared
     inner join pg_attribute as a on a.attrelid = ('pg_temp.' || quote_ident(pattern))::regclass and a.attname = compared.name
     cross join lateral (
-        select 1 as step, format('drop column %I', compared.name) as text where compared.is_derived and compared.has_other
+        select 1 as step, format('drop column %I', compared.name) as text where compared.is_expression and compared.has_other
         union all
         select 2, format(
             'alter column %I type %s', compared.name,
             format_type(a.atttypid, a.atttypmod) || coalesce(' collate ' || nullif(a.attcollation, 0)::regcollation::text, '')
         )
-        where not compared.is_derived and compared.is_other
+        where not compared.is_expression and compared.is_other
         union all
-        select 3, format('add column %I %s', compared.name, compared.definition) where compared.is_derived and compared.has_other
+        select 3, format('add column %I %s', compared.name, compared.definition) where compared.is_expression and compared.has_other
     ) as change;
     execute format('drop table pg_temp.%I', pattern);
     if changes is not null then

@@ -7,16 +7,16 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         coalesce(one.exact, one.type)
         || coalesce(' collate ' || (compiled #>> array['collations', one.name]), '')
         || case
-            when one.kind = 'derived' and (compiled ->> 'is_total')::boolean
+            when one.kind = 'expression' and (compiled ->> 'is_total')::boolean
                 then format(' generated always as (%s) stored', one.expression)
             -- A group that a batch empties has no rows for a moment, which its query never sees.
-            when one.kind = 'derived'
+            when one.kind = 'expression'
                 then format(' generated always as (case when %I > 0 then %s end) stored', compiled ->> 'rows', one.expression)
             when one.kind = 'id' then ' primary key'
             when one.kind = 'key' and compiled ->> 'kind' = 'rows' then ' not null'
-            when one.kind = 'part' or one.kind = 'kept' and compiled ->> 'kind' <> 'rows' and one.type = 'bigint' and not exists (
-                select from jsonb_array_elements(compiled -> 'kept') as kept
-                where kept ->> 'name' = one.name and (kept ? 'counted_by' or kept ->> 'again' !~ '^count')
+            when one.kind = 'part' or one.kind = 'state' and compiled ->> 'kind' <> 'rows' and one.type = 'bigint' and not exists (
+                select from jsonb_array_elements(compiled -> 'state_columns') as state
+                where state ->> 'name' = one.name and (state ? 'counted_by' or state ->> 'again' !~ '^count')
             ) then ' not null'
             else ''
         end,

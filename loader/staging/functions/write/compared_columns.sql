@@ -4,9 +4,9 @@
 -- Counts are added up as the integers that they are, which takes a third less than numerics.
 create or replace function cdc.compared_columns(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    with kept as (
+    with state as (
         select value ->> 'name' as name, value ->> 'type' as type, value ->> 'counted_by' as counted_by, place
-        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
         where compiled ->> 'kind' <> 'rows'
         union all
         select 'rows', 'bigint', null, 1
@@ -14,13 +14,13 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     ),
 
     columns as (
-        select kept.name, kept.type, kept.place, kept.place as kept_place, 'not is_own' as whose, counting.place as counting_place
-        from kept
-        left join kept as counting on counting.name = kept.counted_by
+        select state.name, state.type, state.place, state.place as state_place, 'not is_own' as whose, counting.place as counting_place
+        from state
+        left join state as counting on counting.name = state.counted_by
         union all
-        select part.name, kept.type, part.place + (select count(*) from kept), kept.place, 'source_no = ' || part.source_no::text, null
+        select part.name, state.type, part.place + (select count(*) from state), state.place, 'source_no = ' || part.source_no::text, null
         from cdc.part_columns(compiled) as part
-        inner join kept on kept.name = part.kept_name and compiled ->> 'kind' <> 'rows'
+        inner join state on state.name = part.state_name and compiled ->> 'kind' <> 'rows'
     ),
 
     added as (
@@ -32,7 +32,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 when (compiled ->> 'is_total')::boolean then 'coalesce(sum(own_%1$s) filter (where %2$s), 0)'
                 else 'case when not bool_and(is_own) then coalesce(sum(own_%1$s) filter (where %2$s), 0) end'
             end,
-            kept_place, whose, counting_place
+            state_place, whose, counting_place
         ) as given
         from columns
     )
@@ -41,7 +41,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'own', string_agg(format(
             case when compiled ->> 'kind' = 'rows' then '1::%3$s as own_%2$s' else '%1$I::%3$s as own_%2$s' end, name, place, type
         ), ', ' order by place),
-        'given', string_agg(format('given.sums[%s]::%s', kept_place, type), ', ' order by place),
+        'given', string_agg(format('given.sums[%s]::%s', state_place, type), ', ' order by place),
         'sums', string_agg(format(
             'sum(own_%1$s) filter (where is_own) as own_%1$s, %2$s as right_%1$s, '
             'sum(own_%1$s) filter (where is_purged) as purged_%1$s', place, given

@@ -21,7 +21,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
 
     of_values as (
         select distinct cdc.bounded(own.expression, one.value ->> 'value_type') as expression
-        from jsonb_array_elements(compiled -> 'kept') as one
+        from jsonb_array_elements(compiled -> 'state_columns') as one
         cross join lateral (select cdc.in_base(compiled, (cdc.split_call(one.value ->> 'again')).arguments) as expression) as own
         where (one.value ->> 'again' ~ '^count' or one.value ->> 'value_type' = 'numeric' or cdc.is_short(one.value ->> 'value_type')) and cdc.never_fails(own.expression)
     )

@@ -2,13 +2,13 @@
 -- of `present`, and looks alike in what the query reads, is left out; null stands where there was or is no row. The
 -- model is named, so that a session plans again when its columns change: a column that has gone would be null.
 -- `is_queued`: the rows that changed one after the other while the model was filled.
-create or replace function cdc.write_changed(held jsonb, is_queued boolean default false) returns text
+create or replace function cdc.write_changed(input jsonb, is_queued boolean default false) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select case when is_queued then format(
         'changed as materialized (%s)',
         cdc.write_queued(
-            held -> 'columns' || '{"name": "waltally_sign"}',
-            format('jsonb_populate_record(null::%I.%I, queued.change) as own', held ->> 'schema', held ->> 'name')
+            input -> 'columns' || '{"name": "waltally_sign"}',
+            format('jsonb_populate_record(null::%I.%I, queued.change) as own', input ->> 'schema', input ->> 'name')
         )
     ) else cdc.fill(
 $template$changed as materialized (
@@ -18,11 +18,11 @@ $template$changed as materialized (
         where not side.image is null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
     )$template$,
         jsonb_build_object(
-            'relation', format('%I.%I', held ->> 'schema', held ->> 'name'),
-            'columns', cdc.model_columns(held, '(side.image)'),
+            'relation', format('%I.%I', input ->> 'schema', input ->> 'name'),
+            'columns', cdc.model_columns(input, '(side.image)'),
             -- A group may have null in all of them.
-            'former', cdc.write_names(held -> 'columns', '(pair.former).%I, ', '') || 'pair.former is null',
-            'present', cdc.write_names(held -> 'columns', '(pair.present).%I, ', '') || 'pair.present is null'
+            'former', cdc.write_names(input -> 'columns', '(pair.former).%I, ', '') || 'pair.former is null',
+            'present', cdc.write_names(input -> 'columns', '(pair.present).%I, ', '') || 'pair.present is null'
         )
     ) end
 $$;

@@ -24,7 +24,7 @@ begin
         terms := concat_ws(e'\n        union all\n        ', terms, format('select arm.* from (%s) as arm', cdc.write_left_terms(compiled, model, arm)));
     end loop;
     return format(
-        e'with %s\n\n        %s', cdc.write_changed(cdc.held_columns(compiled, model), is_queued),
+        e'with %s\n\n        %s', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
         case when compiled ->> 'kind' = 'roll-up' then cdc.write_roll_up(compiled, terms) else terms end
     );
 end

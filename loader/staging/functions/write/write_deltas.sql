@@ -57,7 +57,7 @@ $template$,
             'comment', coalesce('-- ' || regexp_replace(btrim(text, e' \r\n'), '\r\n?|\n', e'\n-- ', 'g'), ''),
             'returns', concat_ws(
                 ', ', 'waltally_source_no integer, waltally_archived_lsn pg_lsn',
-                nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'kept', '%I numeric')
+                nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'state_columns', '%I numeric')
             ),
             'keys', case when own.keys <> '' then own.keys || e',\n        ' else '' end,
             'grouped', case when own.keys <> '' then e',\n        ' || own.keys else '' end,
@@ -81,6 +81,6 @@ $template$,
                 case value ->> 'type' when 'numeric' then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
                 else 'coalesce(sum(query.%I * units.sign * units.unit), 0)' end, value ->> 'name'
             ), e',\n        ' order by place) as added
-        from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place)
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place)
     ) as sums
 $$;

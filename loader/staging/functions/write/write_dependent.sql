@@ -62,7 +62,7 @@ $template$,
             ),
             'reshape', cdc.write_reshape(compiled, relation), 'fill', cdc.write_filled(compiled, relation),
             'queue', case when own.is_read_again
-                then cdc.write_queue(own.held -> 'columns' || '{"name": "waltally_sign"}', format('with %s select * from changed', cdc.write_changed(own.held)))
+                then cdc.write_queue(own.input -> 'columns' || '{"name": "waltally_sign"}', format('with %s select * from changed', cdc.write_changed(own.input)))
                 else cdc.write_queue(cdc.delta_columns(compiled), format('select * from %s($1, $2, $3, $4, null)', deltas))
             end,
             'add', case when compiled ? 'group' then format(
@@ -79,6 +79,6 @@ $template$,
     from (
         select
             compiled ->> 'kind' = 'roll-up' or compiled ? 'group' as is_read_again, compiled #>> '{inputs,0,model}' as model,
-            cdc.held_columns(compiled, compiled #>> '{inputs,0,model}') as held
+            cdc.input_columns(compiled, compiled #>> '{inputs,0,model}') as input
     ) as own
 $$;

@@ -21,7 +21,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     else '%I'
                 end, value ->> 'name'
             ) as compared
-        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'kept')) with ordinality as one (value, place)
+        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'state_columns')) with ordinality as one (value, place)
     )
 
     select cdc.fill(

@@ -45,19 +45,19 @@ $template$if exists (select from unnest(remaining) as change where change.missin
     from (
         select
             string_agg(case
-                when kept.name is null then 'null'
-                when kept.type = 'bytea' then format('substr(stored.%I::text, 3)', kept.name)
-                else cdc.as_text(format('stored.%I', kept.name), kept.type)
+                when state.name is null then 'null'
+                when state.type = 'bytea' then format('substr(stored.%I::text, 3)', state.name)
+                else cdc.as_text(format('stored.%I', state.name), state.type)
             end, ', ' order by needed.place) as texts,
-            string_agg((kept.name is not null)::text, ', ' order by needed.place) as flags,
+            string_agg((state.name is not null)::text, ', ' order by needed.place) as flags,
             string_agg((compiled -> 'read_columns' @> (needed.value -> 'name'))::text, ', ' order by needed.place) as reads
         from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
         left join lateral (
             select one.value ->> 'name' as name, one.value ->> 'type' as type
-            from jsonb_array_elements(compiled -> 'kept') as one (value)
+            from jsonb_array_elements(compiled -> 'state_columns') as one (value)
             where one.value -> 'column' = needed.value -> 'name'
             limit 1
-        ) as kept on true
+        ) as state on true
     ) as held
     cross join (
         select

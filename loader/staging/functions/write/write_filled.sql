@@ -27,8 +27,8 @@ $template$with waltally_filled as (
     ))
     from cdc.list_columns(compiled) as one
     cross join (
-        select array_agg(value ->> 'name') as names from jsonb_array_elements(compiled -> 'kept')
+        select array_agg(value ->> 'name') as names from jsonb_array_elements(compiled -> 'state_columns')
         where value ->> 'type' = 'numeric' and not value ? 'again'
     ) as sums
-    where one.kind <> 'derived'
+    where one.kind <> 'expression'
 $$;

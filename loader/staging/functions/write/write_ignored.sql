@@ -8,7 +8,7 @@ $template$            -- The ignored deletes, by which a new baseline and an aud
                 insert into cdc.archived_delete (slot_name, relation, part, commit_lsn, dimensions, measures)
                 select $2, {model_key}, waltally_tables[delta.waltally_source_no], delta.waltally_archived_lsn,
                     array[{keys}]::text[],
-                    array[{kept}]
+                    array[{state_columns}]
                 from {deltas}(array(
                     select change from unnest(good) as change where change.action = 'D' and change.table_no in ({table_nos})
                 ), $4, $5) as delta
@@ -21,7 +21,7 @@ $template$,
                 select coalesce(cdc.join_lines(array_agg(cdc.as_text(format('delta.%I', value ->> 'name'), value ->> 'type') order by place)), '')
                 from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
             ),
-            'kept', cdc.write_names(compiled -> 'kept', '-delta.%I'),
+            'state_columns', cdc.write_names(compiled -> 'state_columns', '-delta.%I'),
             'deltas', deltas,
             'table_nos', string_agg(format('($4)[%s]', place), ', ')
         )

@@ -4,7 +4,7 @@ create or replace function cdc.write_left_terms(compiled jsonb, model text, numb
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     links constant jsonb := compiled #> '{joins,nullable}';
-    held constant jsonb := cdc.held_columns(compiled, model);
+    input constant jsonb := cdc.input_columns(compiled, model);
     own_columns constant text := cdc.link_columns(compiled, numbers[1], 0);
     -- The neighbour, where all places have the same one and are found by the same columns.
     near integer := (
@@ -36,8 +36,8 @@ begin
         ) || e'),\n\n    ';
     end if;
     context := near_context || coalesce(
-        case when cardinality(numbers) = 1 and compiled #> '{joins,plain}' @> to_jsonb(numbers) then cdc.write_witnesses(compiled, numbers[1], near, held) end,
-        cdc.write_partners(compiled, numbers, near is not null, held)
+        case when cardinality(numbers) = 1 and compiled #> '{joins,plain}' @> to_jsonb(numbers) then cdc.write_witnesses(compiled, numbers[1], near, input) end,
+        cdc.write_partners(compiled, numbers, near is not null, input)
     );
     -- From there to a side that no LEFT JOIN extends with nulls.
     while near is not null loop

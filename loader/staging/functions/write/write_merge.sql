@@ -26,13 +26,13 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'is_same', cdc.write_names(compiled -> 'keys', '(stored.%1$I %5$s totals.%1$I or num_nulls(stored.%1$I, totals.%1$I) = 2)', ' and '),
             'returned', cdc.write_returned(compiled, returns_rows),
             'sums', cdc.write_sums(compiled),
-            'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.place) filter (where one.kind <> 'derived')),
+            'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.place) filter (where one.kind <> 'expression')),
             'values', cdc.join_lines(array_agg(case
                 when one.kind = 'id' then cdc.write_id(compiled, 'totals')
                 when one.counted_by is not null
                     then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
                 else cdc.write_whole(format('totals.%I', one.name), one.exact, relation)
-            end order by one.place) filter (where one.kind <> 'derived')),
+            end order by one.place) filter (where one.kind <> 'expression')),
             'additions', cdc.join_lines(array_agg(
                 case
                     when cdc.is_anew(compiled, one.name) then format('%1$I = excluded.%1$I', one.name)
@@ -43,7 +43,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                         one.name, one.counted_by
                     )
                 end order by one.place
-            ) filter (where one.kind in ('kept', 'part')))
+            ) filter (where one.kind in ('state', 'part')))
         )
     )
     from cdc.list_columns(compiled) as one

@@ -1,5 +1,5 @@
 -- SQL: of a model on the right of a LEFT JOIN all rows that a changed row's neighbours meet, after and before.
-create or replace function cdc.write_partners(compiled jsonb, numbers integer[], has_neighbour boolean, held jsonb)
+create or replace function cdc.write_partners(compiled jsonb, numbers integer[], has_neighbour boolean, input jsonb)
 returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -24,9 +24,9 @@ $template$after_ as materialized (
                     then format('(%s) in (select %s from changed)', own.columns, own.columns)
                 else 'true'
             end,
-            'columns', cdc.model_columns(held, 'stored'),
-            'names', cdc.write_names(held -> 'columns', '%I'),
-            'stored_names', cdc.write_names(held -> 'columns', 'stored.%I'),
+            'columns', cdc.model_columns(input, 'stored'),
+            'names', cdc.write_names(input -> 'columns', '%I'),
+            'stored_names', cdc.write_names(input -> 'columns', 'stored.%I'),
             'relation', cdc.input_relation(compiled, numbers[1])
         )
     )

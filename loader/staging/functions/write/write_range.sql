@@ -68,7 +68,7 @@ $template$,
                         else 'query.%I::text'
                     end, value ->> 'name'
                 ), ', ' order by place)
-                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
             ) end,
             'query', compiled ->> 'query'
         )

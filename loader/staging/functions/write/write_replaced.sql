@@ -48,7 +48,7 @@ from (select row_number() over () as place, gone.waltally_row from gone where no
 full join (select row_number() over () as place, came.waltally_row from came where not came.waltally_row is null) as came using (place);
 $template$,
         jsonb_build_object(
-            'changed', cdc.write_changed(cdc.held_columns(compiled, model), is_queued),
+            'changed', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
             'touched', (
                 select string_agg(listed.sql, ', ')
                 from (
@@ -72,5 +72,5 @@ $template$,
             'returns_rows', returns_rows
         )
     )
-    from (select (compiled -> 'keys') || (compiled -> 'kept') as columns) as own
+    from (select (compiled -> 'keys') || (compiled -> 'state_columns') as columns) as own
 $$;

@@ -9,7 +9,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             -- None of these may fall below zero.
             format('least(%s) as waltally_least', (
                 select string_agg(format('stored.%I', value ->> 'name'), ', ')
-                from jsonb_array_elements(compiled -> 'kept')
+                from jsonb_array_elements(compiled -> 'state_columns')
                 where not value ? 'counted_by' and not cdc.is_anew(compiled, value ->> 'name')
             )),
             format(

@@ -6,7 +6,7 @@ declare
     keys constant text := cdc.write_names(compiled -> 'keys', '%I, ', '');
     -- What is added up; among it how many different values there are.
     added constant jsonb := jsonb_path_query_array(
-        compiled, '$.kept[*] ? (!exists (@.again) || @.again like_regex "^count\\(DISTINCT\\s")'
+        compiled, '$.state_columns[*] ? (!exists (@.again) || @.again like_regex "^count\\(DISTINCT\\s")'
     );
 begin
     return cdc.fill(
@@ -30,7 +30,7 @@ $template$select {keys}{all}
                         else format('waltally_touched.%I', value ->> 'name')
                     end, ', ' order by place
                 )
-                from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
             ),
             'added', cdc.write_names(added, 'sum(%1$I) as %1$I'),
             'linear', (

@@ -3,7 +3,7 @@
 create or replace function cdc.write_row_deltas(compiled jsonb, function_name text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    columns constant jsonb := (compiled -> 'keys') || (compiled -> 'kept');
+    columns constant jsonb := (compiled -> 'keys') || (compiled -> 'state_columns');
 begin
     return cdc.fill(
 $template$
@@ -64,7 +64,7 @@ $template$,
                     from jsonb_array_elements_text(compiled -> 'identity') with ordinality as one (name, place)
                     union all
                     select false, place, format('null::%s', value ->> 'type')
-                    from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+                    from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
                 ) as listed
             ) end
         )

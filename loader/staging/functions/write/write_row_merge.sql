@@ -50,7 +50,7 @@ $template$with changed as materialized (
         jsonb_build_object(
             'relation', relation,
             'deltas', deltas,
-            'collated', cdc.write_collated(compiled, (compiled -> 'keys') || (compiled -> 'kept')),
+            'collated', cdc.write_collated(compiled, (compiled -> 'keys') || (compiled -> 'state_columns')),
             'columns', array_to_string(columns, ', '),
             'values', (select string_agg(cdc.write_whole(format('changed.%I', one.name), one.exact, relation), ', ' order by one.place) from cdc.list_columns(compiled) as one),
             'stored', 'stored.' || array_to_string(columns, ', stored.'),

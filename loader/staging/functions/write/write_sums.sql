@@ -14,11 +14,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 else 'sum(%I) as %I'
             end, value ->> 'name', value ->> 'name'
         ) as written
-        from jsonb_array_elements(compiled -> 'kept') with ordinality as one (value, place)
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
         union all
         select 10000 + part.place, format(
             'coalesce(sum(%I) filter (where waltally_source_no = %s), 0)%s as %I',
-            part.kept_name, part.source_no, case part.type when 'bigint' then '::bigint' else '' end, part.name
+            part.state_name, part.source_no, case part.type when 'bigint' then '::bigint' else '' end, part.name
         )
         from cdc.part_columns(compiled) as part
     ) as form

@@ -8,12 +8,12 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         cdc.join_lines(own.keys || array(
             select format(
                 case when number < own.count then '-stored.%I::numeric' else '%2$s - coalesce(stored.%3$I, 0)::numeric' end,
-                cdc.part_name(number, kept.value ->> 'name'), (
-                    select coalesce(string_agg(format('stored.%I', cdc.part_name(other, kept.value ->> 'name')), ' + '), '0')
+                cdc.part_name(number, state.value ->> 'name'), (
+                    select coalesce(string_agg(format('stored.%I', cdc.part_name(other, state.value ->> 'name')), ' + '), '0')
                     from generate_series(1, own.count - 1) as other
-                ), kept.value ->> 'name'
+                ), state.value ->> 'name'
             )
-            from jsonb_array_elements(compiled -> 'kept') with ordinality as kept (value, place) order by kept.place
+            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place) order by state.place
         )),
         relation
     ), '' order by number), '')

@@ -13,7 +13,7 @@ $template$select {columns}
             'columns', concat_ws(
                 ', ',
                 nullif(cdc.write_names(compiled -> 'keys', 'query.%I'), ''),
-                cdc.write_names(jsonb_path_query_array(compiled, '$.kept[*] ? (!exists (@.again))'), 'query.%1$I * signs.sign as %1$I')
+                cdc.write_names(jsonb_path_query_array(compiled, '$.state_columns[*] ? (!exists (@.again))'), 'query.%1$I * signs.sign as %1$I')
             ),
             'signs', signs,
             'inputs', inputs,

@@ -1,7 +1,7 @@
 -- SQL: of a model on the right of a LEFT JOIN the rows that changed, after and before, and for each row on the left one
 -- that did not and meets it, where there is one: it decides whether that row is extended with nulls, and what it gives
 -- itself cancels out. So a change costs the same however many rows meet the left one.
-create or replace function cdc.write_witnesses(compiled jsonb, number integer, neighbour integer, held jsonb)
+create or replace function cdc.write_witnesses(compiled jsonb, number integer, neighbour integer, input jsonb)
 returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
@@ -25,8 +25,8 @@ $template$witness as materialized (
             'near_columns', cdc.model_columns(compiled -> 'inputs' -> (neighbour - 1), 'stored'),
             'near_relation', cdc.input_relation(compiled, neighbour),
             'near_name', asked.near_name,
-            'names', cdc.write_names(held -> 'columns', '%I'),
-            'columns', cdc.model_columns(held, 'stored'),
+            'names', cdc.write_names(input -> 'columns', '%I'),
+            'columns', cdc.model_columns(input, 'stored'),
             'relation', cdc.input_relation(compiled, number),
             'own_name', asked.own_name,
             'condition', asked.condition
