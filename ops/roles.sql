@@ -170,7 +170,7 @@ from (
     (:'schema', 'installed_function', 'select', :'dbt'),
     (:'schema', 'marked_object', 'select', :'dbt'),
     -- Its routines write down what a model ignores.
-    (:'schema', 'archived_delete', 'select, insert, delete', :'dbt'),
+    (:'schema', 'ignored_delete', 'select, insert, delete', :'dbt'),
     (:'schema', 'registered_model', 'select', :'spark'),
     -- A reader asks what a model is declared as and how far it is, and nothing else there.
     (:'schema', 'registered_model', 'select', :'reader'),
@@ -185,7 +185,7 @@ from (
     (:'schema', 'baseline', 'select, insert, update, delete', :'spark'),
     (:'schema', 'baseline_group', 'select, insert, delete', :'spark'),
     (:'schema', 'baseline_rejection', 'select, insert, delete', :'spark'),
-    (:'schema', 'archived_delete', 'select, insert, delete', :'spark'),
+    (:'schema', 'ignored_delete', 'select, insert, delete', :'spark'),
     (:'schema', 'reader_position', 'select, insert, update', :'spark'),
     (:'schema', 'model_state', 'select', :'spark'),
     (:'schema', 'dependent_model', 'select, update (audited_at, major_version)', :'spark'),

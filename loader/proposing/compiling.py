@@ -42,8 +42,8 @@ class Compiler:
 
     def _compile(self, plan: Plan, model: Model) -> Compiled:
         tables = [str(one.table) for one in plan.tables(model.text)]
-        purged = [name for name in tables if name in plan.purged]
-        options: dict[str, object] = {"ignore_deletes": purged} if purged else {}
+        ignored = [name for name in tables if name in plan.ignore_deletes]
+        options: dict[str, object] = {"ignore_deletes": ignored} if ignored else {}
         try:
             made = self._ask(plan, model, options)
         except Interrupted:

@@ -30,7 +30,7 @@ def _copy(scope: Scope, item: Item, relation: Relation) -> None:
             f"{table} has no primary key, so its rows cannot be kept",
             f"give {table} a primary key",
         )
-    if str(table) in plan.purged:
+    if str(table) in plan.ignore_deletes:
         raise SettingError(
             f"Deleted rows of {table} stay counted, and their columns would be gone here",
             f"leave out --ignore-deletes {table}",

@@ -98,7 +98,7 @@ class Plan:
     parameters: dict[int, Parameter] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     """Names that other models have."""
-    purged: tuple[str, ...] = ()
+    ignore_deletes: tuple[str, ...] = ()
     """The tables whose deleted rows stay counted."""
     notes: list[str] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)

@@ -122,7 +122,7 @@ def _split(
     plan = replace(
         prepared.copied(),
         grain=options.grain,
-        purged=options.ignore_deletes,
+        ignore_deletes=options.ignore_deletes,
         # A view would be written over a model of another query.
         taken=frozenset(options.written) | asked.keys(),
     )

@@ -68,7 +68,7 @@ def with_timezone(plan: Plan, options: Options, ask: Ask | None) -> Options:
 
 
 def with_grain_and_deletes(plan: Plan, options: Options, ask: Ask | None) -> Options:
-    """Return the options with the grain of ranges, and the tables that are purged."""
+    """Return the options with the grain of ranges, and the tables whose deletes are ignored."""
     counted = {
         str(one.table): one
         for model in plan.models.values()
@@ -84,14 +84,14 @@ def with_grain_and_deletes(plan: Plan, options: Options, ask: Ask | None) -> Opt
         while grain not in GRAINS:
             what = f"The bounds sent for {column} begin a day, hour, minute or second"
             grain = str(ask(what, proposal))
-    purged = [
+    ignored = [
         name
         for name, relation in counted.items()
-        if name not in plan.purged
+        if name not in plan.ignore_deletes
         and plan.catalog.has_deletes(relation)
         and ask(f"Do deleted rows of {name} stay counted, as in a purge", False)
     ]
-    return replace(options, grain=grain, ignore_deletes=(*options.ignore_deletes, *purged))
+    return replace(options, grain=grain, ignore_deletes=(*options.ignore_deletes, *ignored))
 
 
 def _refuse_unknown(flag: str, given: Iterable[str], known: Collection[str], what: str) -> None:

@@ -68,10 +68,10 @@ _DELETE_FROM_START = (
         for table in ("baseline_rejection", "baseline_group", "baseline")
     ),
     # The same cluster sends these deletes again. Positions of another cluster mean nothing here.
-    "delete from {0}.archived_delete using {0}.slot_position as log "
-    "where archived_delete.slot_name = %(slot)s and log.slot_name = %(slot)s "
+    "delete from {0}.ignored_delete using {0}.slot_position as log "
+    "where ignored_delete.slot_name = %(slot)s and log.slot_name = %(slot)s "
     "and commit_lsn >= %(start)s and log.system_identifier = %(system)s",
-    "update {}.archived_delete set commit_lsn = %(start)s::pg_lsn - 1 "
+    "update {}.ignored_delete set commit_lsn = %(start)s::pg_lsn - 1 "
     "where slot_name = %(slot)s and commit_lsn >= %(start)s",
     # 0/0 is before the log's start: a build is refused until there is a new baseline.
     "update {}.model_watermark set applied_lsn = '0/0' "

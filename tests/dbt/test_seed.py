@@ -36,13 +36,13 @@ def test_a_truncate_after_the_seed_drops_the_seed(built: Warehouse) -> None:
         built.must_be_exact()
 
 
-def test_a_rebuild_writes_down_an_archived_delete_once(built: Warehouse) -> None:
+def test_a_rebuild_writes_down_an_ignored_delete_once(built: Warehouse) -> None:
     built.source.execute(MOVE)
     purged = len(built.source.execute(f"delete from {ARCHIVE} returning id"))
     built.stage()
     for _ in ("an apply", "a rebuild"):
         built.apply()
-        assert built.target.value("select sum(measures[1]) from cdc.archived_delete") == purged
+        assert built.target.value("select sum(measures[1]) from cdc.ignored_delete") == purged
         built.ask_refresh(MODEL)
 
 

@@ -70,7 +70,7 @@ def test_a_model_that_is_forgotten_leaves_its_table_and_nothing_else(source: Dat
     source.must("setup")
     source.take_baseline()
     source.execute(
-        "insert into cdc.archived_delete select slot_name, relation, 'rows', '0/1', '{a}', '{1}' "
+        "insert into cdc.ignored_delete select slot_name, relation, 'rows', '0/1', '{a}', '{1}' "
         "from cdc.installed_model;"
         "insert into cdc.baseline_group select slot_name, model_name, 'rows', '{a}', '{1}' "
         "from cdc.baseline;"
@@ -82,7 +82,7 @@ def test_a_model_that_is_forgotten_leaves_its_table_and_nothing_else(source: Dat
     assert source.must("forget", "ft_gone") == "forgot analytics.ft_gone; the table stays\n"
     for table in ("registered_model", "baseline", "baseline_group", "baseline_rejection"):
         assert source.execute(f"select model_name from cdc.{table}") == [("ft_service_stats",)]
-    for table in ("model_watermark", "installed_model", "archived_delete"):
+    for table in ("model_watermark", "installed_model", "ignored_delete"):
         left = source.execute(f"select relation from cdc.{table}")
         assert left == [("analytics.ft_service_stats",)], table
     assert source.value("select to_regclass('analytics.ft_gone') is not null")

@@ -50,9 +50,9 @@ def test_setup_takes_over_a_slot_that_a_migration_made(source: Database) -> None
 def test_deletes_that_were_written_down_come_before_a_renewed_log(source: Database) -> None:
     """Of the same cluster those after its new start did not happen there."""
     source.must("setup")
-    insert = "insert into cdc.archived_delete values (%s, 'a.ft', 'rows', %s, '{a}', '{1}')"
+    insert = "insert into cdc.ignored_delete values (%s, 'a.ft', 'rows', %s, '{a}', '{1}')"
     found = (
-        "select commit_lsn < start_lsn from cdc.archived_delete"
+        "select commit_lsn < start_lsn from cdc.ignored_delete"
         " inner join cdc.slot_position using (slot_name)"
     )
     source.execute(insert, source.slot, "0/1")
@@ -148,16 +148,16 @@ def test_a_publication_for_all_tables_stops_nothing_and_check_finds_a_table_with
     run(ARCHIVE)
     run("delete from notification_history")
     pipeline.catch_up()
-    assert pipeline.target.value("select count(*) from cdc.archived_delete") > 0
+    assert pipeline.target.value("select count(*) from cdc.ignored_delete") > 0
     pipeline.seed()
     pipeline.must_be_exact()
     pipeline.must("setup", "--check")
-    run("alter table cdc.archived_delete replica identity nothing")
-    lacks = 'has "cdc"."archived_delete", which lack a replica identity'
+    run("alter table cdc.ignored_delete replica identity nothing")
+    lacks = 'has "cdc"."ignored_delete", which lack a replica identity'
     said = pipeline.refused_with(17, lacks, "setup", "--check")
     paste(pipeline.target.cluster, pipeline.target.name, said.split("Try: ")[1])
     pipeline.must("setup", "--check")
-    run("alter table cdc.archived_delete replica identity nothing")
+    run("alter table cdc.ignored_delete replica identity nothing")
     run("drop publication everything")
     pipeline.must("setup", "--check")  # nobody publishes it
 

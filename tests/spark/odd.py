@@ -24,7 +24,7 @@ KEPT = {
     "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
     " where model_name = '{0}' order by 1, 2, 3",
     "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
-    " from cdc.archived_delete cross join unnest(measures) with ordinality as u (measure, place)"
+    " from cdc.ignored_delete cross join unnest(measures) with ordinality as u (measure, place)"
     " where relation = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
     "mark": "select applied_lsn::text, rejected_lsn::text from cdc.model_watermark"
     " where relation = '{0}'",

@@ -71,7 +71,7 @@ def test_purges_are_explained_and_a_count_off_by_one_is_found_while_the_source_i
             if rows == 1:
                 purging.wait_for_log()
                 purging.apply()
-                deleted = "select sum(measures[1]) from cdc.archived_delete"
+                deleted = "select sum(measures[1]) from cdc.ignored_delete"
                 assert purging.target.value(deleted) == 1
         report = purging.audit()
         assert report["models"]["purged"]["purged"]["order_count"] == "2"

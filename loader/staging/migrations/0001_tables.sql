@@ -287,7 +287,7 @@ create table model_watermark (
 comment on table model_watermark is
     'How far each model has applied each slot''s changes; written in the transaction that adds them.';
 
-create table archived_delete (
+create table ignored_delete (
     slot_name text collate "C" not null,
     relation text collate "C" not null,
     part text collate "C" not null,
@@ -298,11 +298,11 @@ create table archived_delete (
 );
 
 -- No key, because groups repeat; a publication for all tables refuses deletes from a table without an identity.
-alter table archived_delete replica identity full;
+alter table ignored_delete replica identity full;
 
-create index archived_delete_model on archived_delete (slot_name, relation, part, commit_lsn);
+create index ignored_delete_model on ignored_delete (slot_name, relation, part, commit_lsn);
 
-comment on table archived_delete is
+comment on table ignored_delete is
     'Rows that were deleted from a table whose deletes a model ignores, group by group and transaction '
     'by transaction: the table no longer has them, and the model still counts them.';
 
@@ -346,7 +346,7 @@ create table baseline_group (
     -- The texts of the keys, in the order of the declaration; of rows those of every column.
     dimensions text[] collate "C" not null,
     -- What the table adds to each measure, in the order of the declaration; 0 for a measure of other tables.
-    -- Archived deletes before the snapshot are in it.
+    -- Ignored deletes before the snapshot are in it.
     measures numeric[] not null
 );
 

@@ -251,7 +251,7 @@ def note_audited(target: TargetSession, built: Sequence[Built]) -> None:
 
 
 def why_unseen(built: Built, emptied: Mapping[str, int]) -> str:
-    """Return why the model may count purged rows that nobody wrote down; empty if it cannot."""
+    """Return why the model may count ignored deletes that nobody wrote down; empty if it cannot."""
     return "; ".join(
         f"a partition of {part.table} was dropped, detached or truncated before"
         f" {lsn.show(emptied[str(part.table)])}, and nothing says what it held; its rows stay"

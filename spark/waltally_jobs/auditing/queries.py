@@ -42,7 +42,7 @@ def compare(
 ) -> tuple[Comparison, dict[str, str]]:
     """Compare a model with its groups that these attempts have written, in the session's moment.
 
-    Returns also how much of each measure is of rows that were purged. With `is_uncertain` only
+    Returns also how much of each measure is of ignored deletes. With `is_uncertain` only
     counts that are too small are differences. Raises LoaderError.
     """
     print_status(f"comparing {model.relation}")
@@ -51,12 +51,12 @@ def compare(
         f" where model = {literal(model.name)}"
         for attempt in attempts
     )
-    archived = (
-        f"select part, dimensions, measures from {target.table('archived_delete')}"
+    ignored = (
+        f"select part, dimensions, measures from {target.table('ignored_delete')}"
         f" where slot_name = {literal(target.slot)}"
         f" and relation = {literal(str(model.relation))}"
     )
-    values = (counted, archived, is_uncertain, limit)
+    values = (counted, ignored, is_uncertain, limit)
     ((query,),) = target.ask_staging(
         "select {}.write_comparison(%s, %s, %s, %s, %s, %s)",
         (json.dumps(model.declaration), model.relation.quoted, *values),
@@ -79,7 +79,7 @@ def compare(
     ]
     found = [Compared(*each) for *each, _ in shown]
     ignores = any(part.ignores_deletes for part in model.tables)
-    purged = {name: gone for name, *_, gone in shown} if ignores else {}
+    purged = {name: own for name, *_, own in shown} if ignores else {}
     return Comparison(count, found, differing, differences), purged
 
 

@@ -87,7 +87,7 @@ class ModelReport:
     """One model against the tables at the report's snapshot.
 
     The model is read at `model_lsn`, where the snapshot is. `purged` is how much of each measure is
-    of rows that were purged; `unseen` says why there may be more. `rejected_count` changes could
+    of ignored deletes; `unseen` says why there may be more. `rejected_count` changes could
     not be counted, the first at `rejected_lsn`.
     """
 

@@ -33,7 +33,7 @@ from waltally_jobs.common.progress import print_lines, print_status
 from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import checks, queries, snapshot
 from waltally_jobs.evaluation.giving_way import until_done
-from waltally_jobs.seeding import archived, store
+from waltally_jobs.seeding import ignored_deletes, store
 from waltally_jobs.seeding.store import acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
@@ -84,20 +84,20 @@ def from_tables(
     source = stack.enter_context(contextlib.closing(connect(settings.source, "source")))
     checks.source(source, target, slot)
     checks.tables(source, models)
-    remembering = archived.remembering(target, settings, models)
-    archived.none_went_unseen(target, remembering)
-    if archived.needs_changes(target, remembering):
+    remembering = ignored_deletes.remembering(target, settings, models)
+    ignored_deletes.none_went_unseen(target, remembering)
+    if ignored_deletes.needs_changes(target, remembering):
         # Before Spark starts, which takes seconds.
-        loader_progress.require_follower(target, settings, archived.FORGET)
+        loader_progress.require_follower(target, settings, ignored_deletes.FORGET)
     stack.enter_context(acquire_seed_lock(target, settings, models))
     loader_progress.wait_until_followed(target, settings, models)
     spark = stack.enter_context(session.running("seed", settings.timeout))
     work = Sessions(settings, target, source, spark)
     counted = until_done("seed", lambda: count(work, models, bool(remembering)))
     # Again: a model may have been built for the first time meanwhile.
-    remembering = archived.remembering(target, settings, models)
-    gaps = archived.wait(target, settings, remembering, counted.snapshot_lsn)
-    archived.none_went_unseen(target, remembering)
+    remembering = ignored_deletes.remembering(target, settings, models)
+    gaps = ignored_deletes.wait(target, settings, remembering, counted.snapshot_lsn)
+    ignored_deletes.none_went_unseen(target, remembering)
     return replace(counted, slot=slot, gaps=gaps)
 
 

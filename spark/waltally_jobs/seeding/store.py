@@ -19,8 +19,8 @@ from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AnotherSeed, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.evaluation import checks, tables
-from waltally_jobs.seeding import archived
-from waltally_jobs.seeding.archived import Purged, summed
+from waltally_jobs.seeding import ignored_deletes
+from waltally_jobs.seeding.ignored_deletes import IgnoredDeletes, summed
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class StoredBaseline:
     rows: int
     groups: int
     rejections: list[Rejection]
-    purged: Purged
+    ignored: IgnoredDeletes
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Counted:
     slot: SlotPosition | None = None
     """The slot's row when the seed began."""
     gaps: Mapping[str, int] = field(default_factory=dict)
-    """As seeding.archived.wait says."""
+    """As seeding.ignored_deletes.wait says."""
     written: Mapping[int, int] = field(default_factory=dict)
     """By attempt how many rows of the incoming table are what was counted."""
     baseline_id: uuid.UUID = field(default_factory=uuid.uuid4)
@@ -107,7 +107,7 @@ def replace(
 ) -> dict[str, StoredBaseline]:
     """Replace the baselines of these models, and of no other, by what is in the incoming table.
 
-    Archived deletes are added to the counted rows of their group. Returns by model what is stored.
+    Ignored deletes are added to the counted rows of their group. Returns by model what is stored.
     Raises CountingFailed, SnapshotTooOld, and NotSetUp where the slot was torn down
     meanwhile.
     """
@@ -167,7 +167,9 @@ def _replace_one(
     this = (target.slot, model.name)
     target.ask(f"delete from {groups} where slot_name = %s and model_name = %s", this)
     position = counted.snapshot_lsn
-    purged = archived.settle(target, settings, model, position, counted.gaps.get(model.name))
+    ignored = ignored_deletes.settle(
+        target, settings, model, position, counted.gaps.get(model.name)
+    )
     counted_rows = f"{incoming} where model = %(model)s and reason is null"
     totals = target.ask(
         "select sum(row_count)::bigint, count(*), min(attempt) = max(attempt)"
@@ -176,10 +178,10 @@ def _replace_one(
     )
     counts = f"select part, dimensions, sums from {counted_rows}"
     # One query gives a part's group once, and to add up two million of them takes 20 s.
-    is_added_up = bool(purged.groups) or not all(is_of_one_query for *_, is_of_one_query in totals)
-    if purged.groups:
-        purges = archived.of_model(target, model, position)
-        counts += f" union all select part, dimensions, measures::text[] {purges}"
+    is_added_up = bool(ignored.groups) or not all(is_of_one_query for *_, is_of_one_query in totals)
+    if ignored.groups:
+        known_deletes = ignored_deletes.of_model(target, model, position)
+        counts += f" union all select part, dimensions, measures::text[] {known_deletes}"
     elif not is_added_up:
         counts += " and row_count <> 0"
     query = "select %(slot)s, %(model)s, part, dimensions, "
@@ -217,7 +219,7 @@ def _replace_one(
         ),
     )
     rows, group_count = (sum(row[place] for row in totals) for place in (0, 1))
-    return StoredBaseline(rows, group_count, rejections, purged)
+    return StoredBaseline(rows, group_count, rejections, ignored)
 
 
 def _store_uncounted(target: TargetSession, model: Model) -> list[Rejection]:

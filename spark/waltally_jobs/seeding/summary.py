@@ -11,7 +11,7 @@ from loader.staging.records import ModelState, say_states
 from waltally import lsn
 from waltally.models import Model
 from waltally.units import plural
-from waltally_jobs.seeding.archived import FORGET
+from waltally_jobs.seeding.ignored_deletes import FORGET
 from waltally_jobs.seeding.store import StoredBaseline
 
 
@@ -25,18 +25,18 @@ class ModelSummary:
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know of its purged rows."""
-        purged = self.stored.purged
+        """What a person should know of its ignored deletes."""
+        ignored = self.stored.ignored
         tables = ", ".join(str(part.table) for part in self.model.tables if part.ignores_deletes)
         notes = []
-        if purged.groups:
+        if ignored.groups:
             notes.append(
-                f"still counted: {plural(purged.rows, 'row')} in"
-                f" {plural(purged.groups, 'group')} purged from {tables}; {FORGET}"
+                f"still counted: {plural(ignored.rows, 'row')} in"
+                f" {plural(ignored.groups, 'group')} purged from {tables}; {FORGET}"
             )
-        if purged.gap_lsn is not None:
+        if ignored.gap_lsn is not None:
             notes.append(
-                f"the change log does not go on from {lsn.show(purged.gap_lsn)}, where the model"
+                f"the change log does not go on from {lsn.show(ignored.gap_lsn)}, where the model"
                 f" was: rows that were purged from {tables} between there and the log are not"
                 " counted"
             )

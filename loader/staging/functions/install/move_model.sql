@@ -19,7 +19,7 @@ begin
                 or not cdc.is_table(own.relation)
             )
     loop
-        update cdc.archived_delete as own set relation = model
+        update cdc.ignored_delete as own set relation = model
         where
             own.slot_name = slot
             and own.relation = former.relation

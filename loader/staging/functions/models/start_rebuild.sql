@@ -4,7 +4,7 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     perform cdc.run_step(plan, 'rebuild', truncated => cdc.truncated_tables(plan.slot_name, plan.from_lsn, to_lsn));
     -- What was written down before its baseline is in it: the seed has seen to that.
-    delete from cdc.archived_delete as old
+    delete from cdc.ignored_delete as old
     where
         old.slot_name = plan.slot_name
         and old.relation = plan.relation

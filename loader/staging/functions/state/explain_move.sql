@@ -5,7 +5,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'set LOADER_SLOT=%1$s, or write a model for each slot, and one that reads both by ref(); to move it to %2$s for good: '
         'delete from %5$smodel_watermark where relation = %3$L and slot_name = %1$L; '
         'delete from %5$sinstalled_model where relation = %3$L and slot_name = %1$L; '
-        'delete from %5$sarchived_delete where relation = %3$L and slot_name = %1$L; '
+        'delete from %5$signored_delete where relation = %3$L and slot_name = %1$L; '
         '-- then `spark-submit spark/seed.py --model %4$s`',
         other_slot, slot, model, name, 'cdc.'
     )

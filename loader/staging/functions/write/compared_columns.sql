@@ -44,11 +44,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'given', string_agg(format('given.sums[%s]::%s', state_place, type), ', ' order by place),
         'sums', string_agg(format(
             'sum(own_%1$s) filter (where is_own) as own_%1$s, %2$s as right_%1$s, '
-            'sum(own_%1$s) filter (where is_purged) as purged_%1$s', place, given
+            'sum(own_%1$s) filter (where is_ignored) as ignored_%1$s', place, given
         ), e',\n        ' order by place),
         'totals', string_agg(format(
             'array[%1$L, coalesce(trim_scale(sum(own_%2$s)), 0)::text, coalesce(trim_scale(sum(right_%2$s)), 0)::text, '
-            'coalesce(trim_scale(sum(purged_%2$s)), 0)::text]', name, place
+            'coalesce(trim_scale(sum(ignored_%2$s)), 0)::text]', name, place
         ), e',\n        ' order by place),
         'own_list', string_agg(format('own_%s', place), ', ' order by place),
         'right_list', string_agg(format('right_%s', place), ', ' order by place),

@@ -1,28 +1,28 @@
 -- SQL that compares what a model keeps with what its query gives at the source, in a row: how many groups there are;
--- of each measure its name and its totals in the model, at the source, and of rows that were purged; how many values
+-- of each measure its name and its totals in the model, at the source, and of ignored deletes; how many values
 -- differ; and the `most` largest of these as [key, measure, in the model, at the source], null where there is no such
 -- group.
 --
 -- counted       a query that gives a row a group and range, as write_range does, and its `part`
--- archived      a query of the deletes that the model ignored: part, dimensions, measures
--- is_uncertain  whether more rows were purged than are known: then only a count that is too small is a difference
+-- ignored       a query of the deletes that the model ignored: part, dimensions, measures
+-- is_uncertain  whether more deletes were ignored than are known: then only a count that is too small is a difference
 create or replace function cdc.write_comparison(
-    compiled jsonb, relation text, counted text, archived text, is_uncertain boolean, most integer
+    compiled jsonb, relation text, counted text, ignored text, is_uncertain boolean, most integer
 ) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$
 with together as (
-    select {own_keys}true as is_own, false as is_purged, null::integer as source_no, {own}
+    select {own_keys}true as is_own, false as is_ignored, null::integer as source_no, {own}
     from {relation}
     union all
-    select {given_keys}false, given.is_purged, array_position({tables}, given.part), {given}
+    select {given_keys}false, given.is_ignored, array_position({tables}, given.part), {given}
     from (
-        select counted.part, counted.dimensions, counted.sums, false as is_purged
+        select counted.part, counted.dimensions, counted.sums, false as is_ignored
         from ({counted}) as counted
         union all
-        select purged.part, purged.dimensions, purged.measures::text[], true
-        from ({archived}) as purged
+        select ignored.part, ignored.dimensions, ignored.measures::text[], true
+        from ({ignored}) as ignored
     ) as given
 ),
 
@@ -63,7 +63,7 @@ $template$,
         cdc.compared_keys(compiled) || cdc.compared_columns(compiled) || jsonb_build_object(
             'relation', relation,
             'counted', counted,
-            'archived', archived,
+            'ignored', ignored,
             'tables', cdc.write_tables(compiled),
             'unless_uncertain', case when is_uncertain
                 then 'and measure.is_count and coalesce(measure.own, 0) < coalesce(measure.counted, 0)' else '' end,

@@ -1,7 +1,7 @@
 -- SQL: the function that gives what is added to each group of a fact. Of changes, it is the query over their new images
 -- less the query over their old ones. Images that look alike are one, with a count; what stands for 5 of them is
 -- evaluated with those that stand for 1 and with those that stand for 4, so that the query runs once for each binary
--- digit. Sources are arms of a UNION ALL, so each is evaluated with the others empty. waltally_archived_lsn is the
+-- digit. Sources are arms of a UNION ALL, so each is evaluated with the others empty. waltally_ignored_lsn is the
 -- position of a delete that the model goes on counting. Arguments 4 to 7 are what write_fact_merge has of the step.
 -- Columns may have any names, so arguments have none. `text` is the query as it was written.
 create or replace function cdc.write_deltas(compiled jsonb, deltas text, relation text, model_name text, text text)
@@ -33,13 +33,13 @@ begin
     with {images}
 
     select
-        units.source_no, units.archived_lsn,
+        units.source_no, units.ignored_lsn,
         {keys}{sums}
     from (
-        select distinct weights.source_no, weights.archived_lsn, weights.sign, 1::bigint << digit as unit
+        select distinct weights.source_no, weights.ignored_lsn, weights.sign, 1::bigint << digit as unit
         from (
             {weights}
-        ) as weights (source_no, archived_lsn, sign, change_count)
+        ) as weights (source_no, ignored_lsn, sign, change_count)
         cross join generate_series(0, 40) as digit
         where weights.change_count >> digit & 1 = 1
     ) as units
@@ -48,7 +48,7 @@ begin
 
 {query}
     ) as query
-    group by units.source_no, units.archived_lsn{grouped};
+    group by units.source_no, units.ignored_lsn{grouped};
 end
 $routine$
 $template$,
@@ -56,7 +56,7 @@ $template$,
             'deltas', deltas, 'pins', cdc.routine_pins(compiled), 'query', compiled ->> 'query',
             'comment', coalesce('-- ' || regexp_replace(btrim(text, e' \r\n'), '\r\n?|\n', e'\n-- ', 'g'), ''),
             'returns', concat_ws(
-                ', ', 'waltally_source_no integer, waltally_archived_lsn pg_lsn',
+                ', ', 'waltally_source_no integer, waltally_ignored_lsn pg_lsn',
                 nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'state_columns', '%I numeric')
             ),
             'keys', case when own.keys <> '' then own.keys || e',\n        ' else '' end,

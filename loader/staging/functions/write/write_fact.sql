@@ -19,7 +19,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             )),
             'truncates', concat(
                 case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format($forget$
-        delete from cdc.archived_delete as old using unnest(waltally_truncated) as own (place)
+        delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (place)
         where old.slot_name = $2 and old.relation = %L and old.part = waltally_tables[own.place];$forget$, model_key) end,
                 case when compiled -> 'sources' -> 1 is null and not (compiled ->> 'is_total')::boolean then format($empty$
         if $1 = 'add' and is_reset then

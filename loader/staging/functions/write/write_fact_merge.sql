@@ -30,7 +30,7 @@ $template$,
             'merge', merge,
             'statement', cdc.write_merge(compiled, relation, format(
                 e'select * from %s($3, $4, $5, $1, $2, $6, $7) as changed'
-                '\n    where waltally_archived_lsn is null\n        and ($8 is null or %s = $8)',
+                '\n    where waltally_ignored_lsn is null\n        and ($8 is null or %s = $8)',
                 deltas, cdc.write_group_text(compiled)
             ), '$9 is not null', '$1 = ''rebuild''')
         )

@@ -6,20 +6,20 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'images', string_agg(cdc.fill(
 $template$images_{number} as materialized (
         select
-            image.sign as waltally_sign, image.archived_lsn as waltally_archived_lsn,
+            image.sign as waltally_sign, image.ignored_lsn as waltally_ignored_lsn,
             image.change_count as waltally_count{columns}
         from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
     )$template$,
             jsonb_build_object('number', place, 'columns', cdc.image_columns(value, place::integer), 'keeps_deleted', value ->> 'keeps_deleted')
         ), e',\n\n    ' order by place),
         'weights', string_agg(format(
-            'select distinct %1$s, waltally_archived_lsn, waltally_sign, waltally_count from images_%1$s', place
+            'select distinct %1$s, waltally_ignored_lsn, waltally_sign, waltally_count from images_%1$s', place
         ), e'\n            union all\n            ' order by place),
         'inputs', string_agg(cdc.fill(
 $template$waltally_source_{number} as (
             select * from images_{number}
             where units.source_no = {number} and waltally_sign = units.sign
-                and waltally_archived_lsn is not distinct from units.archived_lsn and waltally_count & units.unit > 0
+                and waltally_ignored_lsn is not distinct from units.ignored_lsn and waltally_count & units.unit > 0
         )$template$,
             jsonb_build_object('number', place)
         ), e',\n        ' order by place)

@@ -12,7 +12,7 @@ from tests.spark.kept import MODELS, Kept
 from tests.spark.support import meanwhile
 from waltally import lsn
 
-WRITTEN = "select commit_lsn::text, dimensions, measures from cdc.archived_delete order by 1, 2"
+WRITTEN = "select commit_lsn::text, dimensions, measures from cdc.ignored_delete order by 1, 2"
 STORED = (
     "select dimensions[1], sum(measures[1])::int from cdc.baseline_group"
     " where part = 'public.old_orders' group by 1"
@@ -23,7 +23,7 @@ def write_down(kept: Kept, position: int, **groups: int) -> None:
     """Write down how many rows were deleted at a position, by group, as the routine does."""
     for channel, rows in groups.items():
         kept.target.execute(
-            "insert into cdc.archived_delete values"
+            "insert into cdc.ignored_delete values"
             " (%s, 'analytics.purged', 'public.old_orders', %s, %s, array[%s, 0, 0])",
             *(kept.slot, lsn.show(position), [channel], rows),
         )
@@ -115,7 +115,7 @@ def test_the_purges_of_a_baseline_go_with_a_model_to_its_new_relation(purging: K
     purging.install("purged", "other", target="analytics")
     purging.apply()
     assert purging.target.value("select sum(order_count) from other.purged") == 160
-    written = "select sum(measures[1]) from cdc.archived_delete where relation = 'other.purged'"
+    written = "select sum(measures[1]) from cdc.ignored_delete where relation = 'other.purged'"
     assert purging.target.value(written) == 7
 
 
@@ -131,7 +131,7 @@ def narrow(kept: Kept, statement: str) -> None:
 def test_an_update_that_was_rejected_is_no_purge_and_a_delete_no_written_one(purging: Kept) -> None:
     """What was purged is written down; what the model has beyond that is none of it."""
     update = "update old_orders set channel = 'shop'"
-    purged = "select sum(measures[1]) from cdc.archived_delete"
+    purged = "select sum(measures[1]) from cdc.ignored_delete"
     actions = "select action::text from analytics.rejected_changes"
     purging.source.execute("create table gone (like old_orders)")
 

@@ -1,6 +1,6 @@
 """The rows that were deleted from tables whose deletes a model ignores: a new baseline keeps them.
 
-The model wrote them down when it ignored their deletes, in the staging table archived_delete. So at
+The model wrote them down when it ignored their deletes, in the staging table ignored_delete. So at
 position X a table adds to a group what its rows add, and what was deleted from it before X. The
 first baseline of a declaration counts the stored rows alone: no baseline had counted the others.
 """
@@ -29,8 +29,8 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Purged:
-    """A model's archived deletes in its baseline: of how many rows and groups they are.
+class IgnoredDeletes:
+    """A model's ignored deletes in its baseline: of how many rows and groups they are.
 
     `gap_lsn`: deletes from there on, up to where the change log is whole, were never applied.
     """
@@ -64,7 +64,7 @@ def find(target: TargetSession, model: Model) -> int | None:
 
 
 def remembering(target: TargetSession, settings: Settings, models: Sequence[Model]) -> list[Model]:
-    """Return the models whose archived deletes the seed is to keep."""
+    """Return the models whose ignored deletes the seed is to keep."""
     if settings.forget_purged:
         return []
     return [model for model in models if find(target, model) is not None]
@@ -132,24 +132,24 @@ def wait(
 
 def settle(
     target: TargetSession, settings: Settings, model: Model, position: int, gap_lsn: int | None
-) -> Purged:
+) -> IgnoredDeletes:
     """Bring the deletes before the position together, one row a group; or forget them.
 
     In the seed's storing transaction: until its end the model stays as it is. Before a first
     baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """
     if all(not part.ignores_deletes for part in model.tables):
-        return Purged()
+        return IgnoredDeletes()
     target.ask(
         f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
         (str(model.relation),),
     )
-    archived = target.table("archived_delete")
+    ignored = target.table("ignored_delete")
     before = of_model(target, model, position)
     known_lsn = find(target, model)
     if known_lsn is None or settings.forget_purged:
         target.ask(f"delete {before}")
-        return Purged()
+        return IgnoredDeletes()
     if gap_lsn is None and known_lsn < position:
         raise CountingFailed(
             f"{model.relation} was rebuilt while the seed was counting", "run the seed again"
@@ -161,17 +161,17 @@ def settle(
     total = summed(model, "sum(measures[{}])")
     target.ask(
         f"with gone as (delete {before} returning *)"
-        f" insert into {archived} (slot_name, relation, part, commit_lsn, dimensions, measures)"
+        f" insert into {ignored} (slot_name, relation, part, commit_lsn, dimensions, measures)"
         f" select slot_name, relation, part, max(commit_lsn), dimensions, {total}"
         " from gone group by slot_name, relation, part, dimensions"
     )
-    return Purged(rows, groups, gap_lsn)
+    return IgnoredDeletes(rows, groups, gap_lsn)
 
 
 def of_model(target: TargetSession, model: Model, position: int) -> str:
     """Return SQL: from the deletes that the model ignored before the position."""
     return (
-        f"from {target.table('archived_delete')}"
+        f"from {target.table('ignored_delete')}"
         f" where slot_name = {literal(target.slot)}"
         f" and relation = {literal(str(model.relation))}"
         f" and commit_lsn < {literal(lsn.show(position))}"
