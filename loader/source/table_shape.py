@@ -16,7 +16,7 @@ def _query() -> str:
     """Return what the function of the target asks, for a source that has none of our functions."""
     folder = resources.files("loader.staging") / "functions" / "install"
     body = (folder / "table_shape.sql").read_text().split("$$")[1].replace("%", "%%")
-    return body.replace("= place", "= %(schema)s").replace("= table_name", "= %(name)s")
+    return body.replace("= schema_name", "= %(schema)s").replace("= table_name", "= %(name)s")
 
 
 def read_shapes(source: Connection, tables: Iterable[Table]) -> dict[Table, dict[str, Any]]:

@@ -49,7 +49,7 @@ model as (
     cross join lateral {0}.explain_models(slot.slot_name) as plans
 ),
 
-reasons (name, slot_name, place, reason, remedy) as (
+reasons (name, slot_name, ordinal, reason, remedy) as (
     -- A slot that has not moved for a day may be one that nobody follows any more.
     select
         name,
@@ -110,4 +110,4 @@ reasons (name, slot_name, place, reason, remedy) as (
     where not held.is_written and reader.applied_lsn < held.to_lsn
 )
 
-select name, reason, coalesce(remedy, '') from reasons order by name, slot_name, place, reason
+select name, reason, coalesce(remedy, '') from reasons order by name, slot_name, ordinal, reason

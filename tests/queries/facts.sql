@@ -138,7 +138,7 @@ select (select string_agg(t, ',' order by t desc) from unnest(tags) as t) as tag
     group by 1, 2
 
 -- guarded_names
-select emptied, count(*) as good, sum(n) as bad, avg(n) as messages, count(n) as place,
+select emptied, count(*) as good, sum(n) as bad, avg(n) as messages, count(n) as ordinal,
     sum(small) as row_count, count(small) as result, sum(id) as stored, count(id) as totals
     from (select flag as emptied, n, small, id from {a}) as delta group by emptied
 
@@ -167,7 +167,7 @@ with a as (select flag, count(*) as n from {a} group by 1), b as (with a as (sel
     select * from b
 
 -- names_of_arguments
-select flag as places, count(*) as changes, sum(n) as table_nos, count(n) as found from {a} group by 1
+select flag as ordinals, count(*) as changes, sum(n) as table_nos, count(n) as found from {a} group by 1
 
 -- long_names
 select flag, sum(n) as a_name_of_sixty_three_bytes_that_differs_in_its_last_byte_alon1,

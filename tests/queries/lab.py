@@ -178,20 +178,22 @@ class Model:
         self.table = self.tables[0]
         # A reader gives what the model needs and more, in any order.
         gives: list[list[Any]] = []
-        places = []
+        ordinals = []
         for source, table in zip(sources, self.tables, strict=True):
             needed = [c["name"] for c in source["columns"] if c["is_needed"]]
             given = [c["name"] for c in lab.sources[table]["columns"]]
             given = [n for n in given if n in needed or rng.random() < more]
             rng.shuffle(given)
-            places.append([given.index(n) + 1 for n in needed])
+            ordinals.append([given.index(n) + 1 for n in needed])
             alone: bool | str = source["keeps_deleted"]
             # As where a model of the rows of b reads it too.
             if table == "b" or (self.is_rows and not self.compiled["has_old_rows"]):
                 alone = "each"
             gives.append([f"lab.{table}", given, alone, "lab", table])
-        width = max(map(len, places))
-        self.places = [[*row, *[None] * (width - len(row))] for row in places] if width else None
+        width = max(map(len, ordinals))
+        self.ordinals = (
+            [[*row, *[None] * (width - len(row))] for row in ordinals] if width else None
+        )
         shuffled = rng.sample(gives, len(gives))
         self.table_nos = [shuffled.index(one) + 1 for one in gives]
         spelled = json.dumps(self.compiled)
@@ -220,7 +222,7 @@ class Model:
         lab.execute(f"alter table {table} set (vacuum_truncate = off)")
         self.columns = lab.execute(
             "select name, type, kind from cdc.list_columns(%s) "
-            "where is_shown and kind <> 'id' order by place",
+            "where is_shown and kind <> 'id' order by ordinal",
             spelled,
         )
         self.lsn = self.seeded = self.now()
@@ -270,7 +272,7 @@ class Model:
             f"select made.rejected_lsn, made.lost_lsn, {self.UPDATED.format(self.name, step)} from lab.{self.name}_apply("
             f"%s, 'lab', {changes}, %s, %s::integer[], %s::text[], {self.NO_CHANGED_ROWS.format(self.name)}::lab.{self.name}[]"
             ") as made",
-            *(step, self.table_nos, self.places, truncated),
+            *(step, self.table_nos, self.ordinals, truncated),
         )
         self.is_lost = self.is_lost or lost is not None
         return rejected

@@ -214,12 +214,12 @@ select x.kind, u.name, count(*) as n from (
 ) as x left join {app_user} u on u.id = x.id group by 1, 2
 
 -- places
-select customer_id as place, hours as sign, count(distinct channel) as channels, sum(order_count) as n
+select customer_id as ordinal, hours as sign, count(distinct channel) as channels, sum(order_count) as n
 from {days} group by 1, 2
 
 -- left_by_our_word
-select c.region_id, p.place, p.sign, count(*) as n from {places} p
-left join {customer} c on c.id = p.place group by 1, 2, 3
+select c.region_id, p.ordinal, p.sign, count(*) as n from {places} p
+left join {customer} c on c.id = p.ordinal group by 1, 2, 3
 
 -- under_our_words
 select touched.channel, min(hours) as least, count(distinct came.made) as n

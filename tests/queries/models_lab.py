@@ -113,7 +113,7 @@ class Dependent:
             *(name, name, self._named('"db"."lab"'), json.dumps(relations), json.dumps(options)),
         )
         self.columns = lab.execute(
-            "select name, type from cdc.list_columns(%s) where is_shown order by place",
+            "select name, type from cdc.list_columns(%s) where is_shown order by ordinal",
             json.dumps(self.compiled),
         )
 

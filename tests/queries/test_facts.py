@@ -84,7 +84,14 @@ def test_more_than_a_thousand_such_rows_of_one_transaction_stop_the_model(lab: L
                 " select row(%s, 'I', null, null, false, null, null, array_fill('0'::text, '{40}'),"
                 " %s, '0/1'::pg_lsn + n %% %s, null)::cdc.change from generate_series(1, %s) as n"
                 "), %s, %s::integer[])",
-                *(model.table_nos[0], alike, transactions, changes, model.table_nos, model.places),
+                *(
+                    model.table_nos[0],
+                    alike,
+                    transactions,
+                    changes,
+                    model.table_nos,
+                    model.ordinals,
+                ),
             )
         )
 

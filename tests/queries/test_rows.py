@@ -35,7 +35,7 @@ MODELS_OF_A: dict[str, tuple[str, dict[str, Any]]] = {
         ) select * from final""",
         {"timezone": "Europe/Berlin"},
     ),
-    "labels": ("select id, doc, n as places from {a} as a where mood = 'ok' or mood is null", {}),
+    "labels": ("select id, doc, n as ordinals from {a} as a where mood = 'ok' or mood is null", {}),
 }
 
 

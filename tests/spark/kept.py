@@ -111,7 +111,7 @@ class Kept(QuerySystem):
                 "select own.name from (select model_name, declaration from"
                 " cdc.registered_model union all select model_name, declaration from"
                 " cdc.dependent_model) as model cross join cdc.list_columns(declaration) as own"
-                " where model.model_name = %s and kind in ('state', 'part') order by place",
+                " where model.model_name = %s and kind in ('state', 'part') order by ordinal",
                 name,
             )
         ]

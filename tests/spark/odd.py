@@ -23,8 +23,8 @@ KEPT = {
     "rows": "select to_jsonb(t)::text from {0} as t order by 1",
     "rejected": "select commit_lsn::text, ordinal, action, reason from analytics.rejected_changes"
     " where model_name = '{0}' order by 1, 2, 3",
-    "deletes": "select part, commit_lsn::text, dimensions, place, sum(measure)"
-    " from cdc.ignored_delete cross join unnest(measures) with ordinality as u (measure, place)"
+    "deletes": "select part, commit_lsn::text, dimensions, ordinal, sum(measure)"
+    " from cdc.ignored_delete cross join unnest(measures) with ordinality as u (measure, ordinal)"
     " where relation = '{0}' group by 1, 2, 3, 4 order by 1, 2, 3, 4",
     "mark": "select applied_lsn::text, rejected_lsn::text from cdc.model_watermark"
     " where relation = '{0}'",

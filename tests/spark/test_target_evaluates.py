@@ -21,11 +21,11 @@ from waltally.tables import Table
 
 # Of values that are equal a group may have any: numerics, -0 and 0, a day and 24 hours.
 BASELINE = (
-    "select model_name, part, dimensions, array_agg(coalesce(total, 0) order by place) from ("
+    "select model_name, part, dimensions, array_agg(coalesce(total, 0) order by ordinal) from ("
     " select model_name, part, array(select coalesce(trim_scale(substring(d from '^-?[0-9]+[.][0-9]+$')::numeric)::text,"
     " case d when '-0' then '0' else replace(replace(d, chr(34) || '1 day' || chr(34), '24:00:00'), '1 day', '24:00:00') end)"
-    " from unnest(dimensions) with ordinality as one (d, n) order by n) as dimensions, place, sum(measure) as total"
-    " from cdc.baseline_group cross join unnest(measures) with ordinality as u (measure, place) group by 1, 2, 3, 4"
+    " from unnest(dimensions) with ordinality as one (d, n) order by n) as dimensions, ordinal, sum(measure) as total"
+    " from cdc.baseline_group cross join unnest(measures) with ordinality as u (measure, ordinal) group by 1, 2, 3, 4"
     ") as t group by 1, 2, 3 order by 1, 2, 3"
 )
 REJECTED = "select model_name, part, reason, row_count from cdc.baseline_rejection order by 1, 2, 3"

@@ -58,15 +58,15 @@ insert into cdc.baseline (slot_name, model_name, baseline_id, declaration, snaps
 select slot_name, model_name, gen_random_uuid(), declaration, '0/10', '1' from cdc.registered_model;
 
 update cdc.installed_model set needs = '[["public.orders", ["a"]]]';
-create temporary view places as
-select table_nos::text || places::text as words, ctid as version from cdc.installed_model;
-select cdc.place_models('s', '[["public.lines", ["a"]], ["public.orders", ["b", "a"]]]') \g /dev/null
-insert into got select 'a reader gives other places', words, '{2}{{2}}' from places;
-create temporary table placed as select version from places;
-select cdc.place_models('s', '[["public.lines", []], ["public.orders", ["c", "a"]]]') \g /dev/null
+create temporary view located as
+select table_nos::text || ordinals::text as words, ctid as version from cdc.installed_model;
+select cdc.note_ordinals('s', '[["public.lines", ["a"]], ["public.orders", ["b", "a"]]]') \g /dev/null
+insert into got select 'a reader gives other ordinals', words, '{2}{{2}}' from located;
+create temporary table placed as select version from located;
+select cdc.note_ordinals('s', '[["public.lines", []], ["public.orders", ["c", "a"]]]') \g /dev/null
 insert into got
-select 'one whose places stay is not touched', (version in (select version from placed))::text, 'true' from places;
-update cdc.installed_model set needs = '[]', table_nos = '{1}', places = null;
+select 'one whose ordinals stay is not touched', (version in (select version from placed))::text, 'true' from located;
+update cdc.installed_model set needs = '[]', table_nos = '{1}', ordinals = null;
 
 insert into got select 'nothing has caught up', cdc.caught_up_lsn('s')::text, null;
 select cdc.start_rebuild(planned, '0/90') from plan \g /dev/null

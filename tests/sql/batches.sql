@@ -40,20 +40,20 @@ from (
     ('tables that are truncated', cdc.truncated_tables('s', '0/10', '0/90')::text, '{public.a,public.b}'),
     ('only those of the part', cdc.truncated_tables('s', '0/30', '0/90')::text, '{public.b}'),
     ('none', cdc.truncated_tables('s', '0/50', '0/90')::text, null),
-    -- find_places: where a routine finds its values in what a reader gives
+    -- find_ordinals: where a routine finds its values in what a reader gives
     (
-        'the places of two tables',
-        cdc.find_places('[["p.a", ["x"]], ["p.b", ["y"]]]', '[["p.b", ["z", "y"]], ["p.a", ["x"]]]')::text,
+        'the ordinals of two tables',
+        cdc.find_ordinals('[["p.a", ["x"]], ["p.b", ["y"]]]', '[["p.b", ["z", "y"]], ["p.a", ["x"]]]')::text,
         '("{2,1}","{{1},{2}}")'
     ),
     (
-        'places in an order of their own',
-        cdc.find_places('[["p.a", ["y", "x"]]]', '[["p.a", ["x", "y"]]]')::text,
+        'ordinals in an order of their own',
+        cdc.find_ordinals('[["p.a", ["y", "x"]]]', '[["p.a", ["x", "y"]]]')::text,
         '({1},"{{2,1}}")'
     ),
-    ('a value that the reader lacks', (cdc.find_places('[["p.a", ["y"]]]', '[["p.a", ["x"]]]')).table_nos::text, null),
-    ('only the number of rows counts', cdc.find_places('[["p.a", []]]', '[["p.a", []]]')::text, '({1},)'),
-    ('a table that the reader lacks', (cdc.find_places('[["p.a", []]]', '[["p.b", []]]')).table_nos::text, null),
+    ('a value that the reader lacks', (cdc.find_ordinals('[["p.a", ["y"]]]', '[["p.a", ["x"]]]')).table_nos::text, null),
+    ('only the number of rows counts', cdc.find_ordinals('[["p.a", []]]', '[["p.a", []]]')::text, '({1},)'),
+    ('a table that the reader lacks', (cdc.find_ordinals('[["p.a", []]]', '[["p.b", []]]')).table_nos::text, null),
     -- jsonb_or_null: how values of the plugin's JSON are read
     ('JSON', cdc.jsonb_or_null('{"a": 1}')::text, '{"a": 1}'),
     ('no JSON', cdc.jsonb_or_null('{"a": ')::text, null),

@@ -28,7 +28,7 @@ comment on table change_log is
 comment on column change_log.commit_lsn is
     'Start of the source transaction''s commit record: the position of the whole transaction.';
 comment on column change_log.ordinal is
-    'Place of the change within its source transaction, from 1.';
+    'Ordinal of the change within its source transaction, from 1.';
 comment on column change_log.payload is
     'The JSON text untouched; text, not json, so that nothing that arrives can be refused.';
 comment on column change_log.action is
@@ -143,12 +143,12 @@ create table installed_model (
     -- The numbers that the slot's reader gives to these tables; null where it does not give all that is needed.
     table_nos integer[],
     -- By table, where the reader puts these values; null for a value that is not of the table.
-    places integer[],
+    ordinals integer[],
     -- Of a query that has changed and waits for its baseline, the installed one before it, which goes on being applied:
-    -- declaration, routine and needs, with the numbers and places as above.
+    -- declaration, routine and needs, with the numbers and ordinals as above.
     former jsonb,
     former_table_nos integer[],
-    former_places integer[],
+    former_ordinals integer[],
     -- Whether the next apply starts from the baseline again, because of dbt build --full-refresh.
     is_refresh_asked boolean not null default false,
     installed_at timestamptz not null default now(),
@@ -368,7 +368,7 @@ create unlogged table computed_change (
     batch text not null,
     -- The task that wrote it: Spark may run one twice, and names those that count.
     attempt bigint not null,
-    -- The place of the source among the model's, from 1; null where the change names no table.
+    -- The ordinal of the source among the model's, from 1; null where the change names no table.
     source_no integer,
     action text,
     -- In bytes of WAL; null where changes that look alike are one.
@@ -413,7 +413,7 @@ create type model_plan as (
     declaration jsonb,
     routine text,
     table_nos integer[],
-    places integer[],
+    ordinals integer[],
     is_refresh_asked boolean,
     baseline_id uuid,
     snapshot_lsn pg_lsn,
@@ -458,7 +458,7 @@ comment on type change is
     'A change as a model''s routine takes it, or several that look alike.';
 
 comment on column change.table_no is
-    'Place of the source table among the reader''s, from 1; null where the change names none.';
+    'Ordinal of the source table among the reader''s, from 1; null where the change names none.';
 
 comment on column change.commit_lsn is 'Its position, with ordinal; null where changes that look alike are one.';
 
@@ -469,7 +469,7 @@ comment on column change.problem is 'Why no model can count the change; null whe
 comment on column change.last_lsn is 'The newest commit LSN of the changes.';
 
 comment on column change.missing is
-    'Places of the values that neither image has although the row had them; null, as nearly always, for none. '
+    'Ordinals of the values that neither image has although the row had them; null, as nearly always, for none. '
     'Those that the new image of an update lacks are there once more, below zero.';
 
 create type tree_node as (

@@ -19,7 +19,7 @@ select
     registered_model.relation_schema || '.' || registered_model.relation_name as original,
     applied.routine,
     applied.table_nos,
-    applied.places,
+    applied.ordinals,
     installed.is_refresh_asked,
     installed.error,
     installed.seed_error,
@@ -81,7 +81,7 @@ cross join lateral (
         case when chosen.is_former then mark.declaration else installed.declaration end as declaration,
         case when chosen.is_replaced then installed.former ->> 'routine' else installed.routine end as routine,
         case when chosen.is_replaced then installed.former_table_nos else installed.table_nos end as table_nos,
-        case when chosen.is_replaced then installed.former_places else installed.places end as places
+        case when chosen.is_replaced then installed.former_ordinals else installed.ordinals end as ordinals
     from (
         select
             known.is_former,

@@ -13,7 +13,7 @@ cross join lateral (
             or built_by is distinct from registered
             or baseline_id is distinct from built_on
         ) as is_rebuild,
-        -- The log lacks changes from the place on where a rebuild begins.
+        -- The log lacks changes from the position on where a rebuild begins.
         position_lsn > base_lsn and coalesce(held_lsn > base_lsn, true) as is_base_lacking
     -- Here and below: without it the server would compute the column again wherever it is named.
     limit all offset 0

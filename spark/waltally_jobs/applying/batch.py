@@ -154,7 +154,7 @@ def compute(
     reads: list[Read] = []
     for begin, end in itertools.pairwise(_cuts(target, plans, to_lsn)):
         query = changes.query(target.schema, target.slot, begin, end, changes.COUNTED)
-        models = [(place, p.model) for place, p in enumerate(plans) if p.from_lsn <= begin]
+        models = [(number, p.model) for number, p in enumerate(plans) if p.from_lsn <= begin]
         reads.append(changes_of(partial(arrow.batches, conninfo, query), models, truncates))
     names = tuple(str(plan.model.relation) for plan in plans)
     place = Place(conninfo, Table(target.schema, "computed_change"), target.slot, names, batch_id)

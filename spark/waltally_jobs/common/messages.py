@@ -49,7 +49,7 @@ class Change(NamedTuple):
     """A change of a table that is read; its images are what changes that look alike share."""
 
     table_no: int | None
-    """The table's place among those that are read, from 0; None where it names none."""
+    """The table's ordinal among those that are read, from 0; None where it names none."""
     action: str
     problem: str | None
     """Why no model can count it."""
@@ -147,20 +147,20 @@ def _image_reader(names: Sequence[str]) -> _Take:
 
     A table's images have their columns in one order, so each is looked for where it last was.
     """
-    places = [0] * len(names)
+    ordinals = [0] * len(names)
     numbered = list(enumerate(names))
 
     def take(image: Sequence[Column]) -> Image:
         found: list[bytes | None] = []
         size = len(image)
         for number, name in numbered:
-            place = places[number]
-            if place < size and (column := image[place]).name == name:
+            ordinal = ordinals[number]
+            if ordinal < size and (column := image[ordinal]).name == name:
                 found.append(bytes(column.value))
                 continue
-            for place, column in enumerate(image):
+            for ordinal, column in enumerate(image):
                 if column.name == name:
-                    places[number] = place
+                    ordinals[number] = ordinal
                     found.append(bytes(column.value))
                     break
             else:

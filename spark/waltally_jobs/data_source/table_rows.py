@@ -69,12 +69,12 @@ _MOST_DIGITS = 38
 """Of Spark's decimal. A numeric without a bound has more: it is a string, which is exact."""
 
 _COLUMNS = """
-    with recursive bases (place, name, type, modifier) as (
+    with recursive bases (ordinal, name, type, modifier) as (
         select attnum, attname::text, atttypid, atttypmod
         from pg_attribute
         where attrelid = to_regclass(%(table)s) and attnum > 0 and not attisdropped
         union all
-        select bases.place, bases.name, of_domain.typbasetype, of_domain.typtypmod
+        select bases.ordinal, bases.name, of_domain.typbasetype, of_domain.typtypmod
         from bases
         inner join pg_type as of_domain on of_domain.oid = bases.type and of_domain.typtype = 'd'
     )
@@ -82,7 +82,7 @@ _COLUMNS = """
     select bases.name, base.typname::text, bases.modifier
     from bases
     inner join pg_type as base on base.oid = bases.type and base.typtype <> 'd'
-    order by bases.place
+    order by bases.ordinal
 """
 
 
@@ -183,7 +183,7 @@ class TableRows:
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of the change log, in its order."""
         batch = batch.filter(self._may_concern(batch))
-        names = {name: place for place, name in enumerate({**self.columns, **self.old})}
+        names = {name: ordinal for ordinal, name in enumerate({**self.columns, **self.old})}
         read = messages.reader([(self.table, list(names))])
         actions = batch.column("action").to_pylist()
         payloads = batch.column("payload").cast(pa.binary()).to_pylist()

@@ -81,13 +81,13 @@ def table_findings(
         ]
     read = list(dict.fromkeys((table, *(leaf.table for leaf in leaves))))
     rows = connection.ask(
-        "select place from unnest(%s::text[], %s::text[]) with ordinality"
-        " as wanted (schema, name, place) where not (has_schema_privilege(schema::name, 'usage')"
+        "select ordinal from unnest(%s::text[], %s::text[]) with ordinality"
+        " as wanted (schema, name, ordinal) where not (has_schema_privilege(schema::name, 'usage')"
         " and (select bool_and(has_column_privilege(name, needed, 'select'))"
         " from unnest(%s::text[]) as needed))",
         ([each.schema for each in read], [each.quoted for each in read], needed),
     )
-    forbidden = [read[place - 1] for (place,) in rows]
+    forbidden = [read[ordinal - 1] for (ordinal,) in rows]
     if not forbidden:
         return [*_of_another(connection, table, read)]
     user = quoted(connection.info.user)

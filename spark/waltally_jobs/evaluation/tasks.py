@@ -311,8 +311,8 @@ def _halves(
 _MULTIPLIED = """
 select dimensions, row_count * {times} as row_count, array(
     select (number::numeric * {times})::text
-    from unnest(sums) with ordinality as one (number, place)
-    order by place
+    from unnest(sums) with ordinality as one (number, ordinal)
+    order by ordinal
 ) as sums
 from ({query}) as once
 """

@@ -22,9 +22,9 @@ MOVED = (
     " problem string, old_values array<string>, new_values array<string>, change_count bigint,"
     " last_lsn bigint, missing array<int>"
 )
-"""Changes as a task has them; `model` is the model's place among those that are moved for.
+"""Changes as a task has them; `model` is the model's ordinal among those that are moved for.
 
-A source's number and the places of missing values count from 1, as in SQL.
+A source's number and the ordinals of missing values count from 1, as in SQL.
 """
 
 SCHEMA = arrow.schema(MOVED)
@@ -41,11 +41,11 @@ and the images."""
 
 @dataclass(frozen=True)
 class _Need:
-    """What a model needs of a table: the values at these places of what is read of the table."""
+    """What a model needs of a table: the values at these ordinals of what is read of the table."""
 
     model: int
     source_no: int
-    places: tuple[int, ...]
+    ordinals: tuple[int, ...]
     keeps_deleted: bool
 
 
@@ -68,12 +68,12 @@ class Collapsing:
             [
                 _Need(
                     number,
-                    place,
+                    ordinal,
                     tuple(names[name] for name in model.needed_columns(part)),
                     part.ignores_deletes,
                 )
                 for number, model in models
-                for place, part in enumerate(model.tables, 1)
+                for ordinal, part in enumerate(model.tables, 1)
                 if part.table == table
             ]
             for table, names in tables.items()
@@ -157,18 +157,19 @@ def _texts(image: Image | None) -> list[str | None] | None:
 
 
 def _taken(need: _Need, values: Sequence[str | None] | None) -> tuple[str | None, ...] | None:
-    return None if values is None else tuple(values[place] for place in need.places)
+    return None if values is None else tuple(values[ordinal] for ordinal in need.ordinals)
 
 
 def _missing(need: _Need, old: Image | None, new: Image | None) -> tuple[int, ...] | None:
-    """Return the places of values that an image of the change lacks."""
+    """Return the ordinals of values that an image of the change lacks."""
     if None not in (old or ()) and None not in (new or ()):
         return None
     return (
         tuple(
             number
-            for number, place in enumerate(need.places, 1)
-            if (old is not None and old[place] is None) or (new is not None and new[place] is None)
+            for number, ordinal in enumerate(need.ordinals, 1)
+            if (old is not None and old[ordinal] is None)
+            or (new is not None and new[ordinal] is None)
         )
         or None
     )

@@ -179,6 +179,6 @@ def of_model(target: TargetSession, model: Model, position: int) -> str:
 
 
 def summed(model: Model, term: str) -> str:
-    """Return SQL: an array of what `term` gives for the place of each measure."""
-    places = range(1, len(model.measures) + 1)
-    return f"array[{', '.join(term.format(place) for place in places)}]"
+    """Return SQL: an array of what `term` gives for the ordinal of each measure."""
+    ordinals = range(1, len(model.measures) + 1)
+    return f"array[{', '.join(term.format(ordinal) for ordinal in ordinals)}]"

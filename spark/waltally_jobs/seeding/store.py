@@ -185,14 +185,14 @@ def _replace_one(
     elif not is_added_up:
         counts += " and row_count <> 0"
     query = "select %(slot)s, %(model)s, part, dimensions, "
-    if (place := model.counting_ordinal) is None or not is_added_up:
+    if (ordinal := model.counting_ordinal) is None or not is_added_up:
         query += f"sums::numeric[] from ({counts}) as together"
     else:
         # A query is evaluated range by range, and a group may have rows in several. Each number is
         # cast where it is added: a cast of the whole array would be made once for each.
         query += (
             f"{summed(model, 'sum(sums[{}]::numeric)')} from ({counts}) as together"
-            f" group by part, dimensions having sum(sums[{place + 1}]::numeric) <> 0"
+            f" group by part, dimensions having sum(sums[{ordinal + 1}]::numeric) <> 0"
         )
     target.ask(
         f"insert into {groups} (slot_name, model_name, part, dimensions, measures) {query}",
@@ -218,7 +218,7 @@ def _replace_one(
             None if known is None else json.dumps(table_identity.of_model(known, model)),
         ),
     )
-    rows, group_count = (sum(row[place] for row in totals) for place in (0, 1))
+    rows, group_count = (sum(row[ordinal] for row in totals) for ordinal in (0, 1))
     return StoredBaseline(rows, group_count, rejections, ignored)
 
 

@@ -20,7 +20,7 @@ begin
         target.name, cdc.no_changed_rows(plan.relation, target.oid)
     )
     into result
-    using step, plan.slot_name, changes, plan.table_nos, plan.places, truncated, plan.relation, target.oid, target.version;
+    using step, plan.slot_name, changes, plan.table_nos, plan.ordinals, truncated, plan.relation, target.oid, target.version;
     perform cdc.require_seen(plan, result.lost_lsn);
     if result.is_reset then
         perform cdc.fill_dependents(plan.relation, format('a table of %s was truncated', plan.relation));

@@ -31,11 +31,11 @@ begin
         raise exception 'The query reads no model.' using errcode = 'WL003', hint = 'Name a model by ref().';
     end if;
     select input.value ->> 'name' into twice
-    from jsonb_object_keys(joins.nullable) as nullable (place)
-    cross join lateral (select compiled -> 'sources' -> (nullable.place::integer - 1) as value) as input
-    inner join jsonb_array_elements(compiled -> 'sources') with ordinality as other (value, place) on other.value ->> 'model' = input.value ->> 'model'
-    inner join jsonb_array_elements(joins.terms) as term on term.value @> jsonb_build_array(nullable.place::integer, other.place)
-    where not joins.nullable ? other.place::text
+    from jsonb_object_keys(joins.nullable) as nullable (ordinal)
+    cross join lateral (select compiled -> 'sources' -> (nullable.ordinal::integer - 1) as value) as input
+    inner join jsonb_array_elements(compiled -> 'sources') with ordinality as other (value, ordinal) on other.value ->> 'model' = input.value ->> 'model'
+    inner join jsonb_array_elements(joins.terms) as term on term.value @> jsonb_build_array(nullable.ordinal::integer, other.ordinal)
+    where not joins.nullable ? other.ordinal::text
     limit 1;
     if twice is not null then
         raise exception '% stands on both sides of a LEFT JOIN.', twice

@@ -2,21 +2,21 @@
 -- its own name. What other expressions need is kept in last columns, which `select *` alone shows.
 --
 -- steps    how to get from the outer SELECT to the one that groups, `tree`: see unwrap_query
--- names    of each column that the query gives; `numbers` has its place in the list of the SELECT that groups
+-- names    of each column that the query gives; `numbers` has its ordinal in the list of the SELECT that groups
 create or replace function cdc.compile_fact(
     printed text, columns jsonb, tree jsonb, steps jsonb, names text[], numbers integer[]
 ) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    place record := cdc.inner_select(printed, steps);
-    parts record := cdc.split_select(place.inner_sql);
+    outer_part record := cdc.inner_select(printed, steps);
+    parts record := cdc.split_select(outer_part.inner_sql);
     keys jsonb := cdc.find_keys(columns, tree, parts.entries, names, numbers);
-    head text := place.before || parts.head;
+    head text := outer_part.before || parts.head;
     tail text := parts.tail || coalesce((
         select string_agg(', ' || (key ->> 'expression'), '' order by number)
         from jsonb_array_elements(keys) with ordinality as one (key, number)
         where not (key ->> 'is_grouped')::boolean
-    ), '') || place.after;
+    ), '') || outer_part.after;
     state_columns jsonb := jsonb '[]';
     expression_columns jsonb := jsonb '[]';
     expression text;
@@ -25,11 +25,11 @@ begin
     -- First the columns that are one aggregate: what is kept of others may be theirs.
     for one in
         select own.*, (pieces[1] = '' and pieces[3] = '' and pieces[4] is null and (is_anew or pieces[2] !~ '^avg\((?!DISTINCT\s)')) is true as is_single
-        from unnest(names, numbers) with ordinality as listed (name, number, place)
+        from unnest(names, numbers) with ordinality as listed (name, number, ordinal)
         cross join lateral (
             select
                 listed.name,
-                listed.place,
+                listed.ordinal,
                 parts.entries[listed.number] as entry,
                 cdc.find_aggregates(parts.entries[listed.number]) as pieces,
                 -- A sum or an average that is not added to, as of floats or intervals.
@@ -39,7 +39,7 @@ begin
                 ) as is_anew
         ) as own
         where not keys @> jsonb_build_array(jsonb_build_object('name', listed.name))
-        order by is_single desc, listed.place
+        order by is_single desc, listed.ordinal
     loop
         if cdc.has_select(one.entry) then
             raise exception '%: a sub-select over totals.', one.name
@@ -49,7 +49,7 @@ begin
         else
             select own.state_columns, own.expression into state_columns, expression from cdc.keep_totals(state_columns, one.pieces, one.is_anew) as own;
             expression_columns := expression_columns || (
-                (columns -> (one.place::integer - 1)) - 'is_loose'
+                (columns -> (one.ordinal::integer - 1)) - 'is_loose'
                 || jsonb_build_object('name', one.name, 'expression', cdc.name_keys(expression, keys))
             );
         end if;
@@ -81,7 +81,7 @@ begin
             ) as counting on true
         ),
         'rows', jsonb_path_query_first(state_columns, '$[*] ? (@.expression == "count(*)").name'),
-        'select', jsonb_build_object('before', head, 'tail', parts.tail, 'after', place.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')),
+        'select', jsonb_build_object('before', head, 'tail', parts.tail, 'after', outer_part.after, 'keys', jsonb_path_query_array(keys, '$[*].expression')),
         'query', head || cdc.write_entries(keys || state_columns) || tail,
         -- Without what is not added up.
         'added', head || cdc.write_entries(keys || jsonb_path_query_array(state_columns, '$[*] ? (@.is_added == true)')) || tail

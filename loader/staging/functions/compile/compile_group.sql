@@ -13,8 +13,8 @@ declare
     -- Which column of the model each column of the result is.
     passed constant jsonb := (
         select coalesce(jsonb_object_agg(own.value ->> 'name', a.attname), '{}')
-        from jsonb_array_elements(columns) with ordinality as own (value, place)
-        inner join cdc.follow_columns(nodes) as followed on followed.variable = format('q.targetList.%s.expr', own.place)
+        from jsonb_array_elements(columns) with ordinality as own (value, ordinal)
+        inner join cdc.follow_columns(nodes) as followed on followed.variable = format('q.targetList.%s.expr', own.ordinal)
         inner join pg_attribute as a on a.attrelid = followed.relation and a.attnum = followed.column_number
     );
     parting constant text[] := array(
@@ -50,11 +50,11 @@ begin
         end if;
     else
         keys := array(
-            select columns -> (number.place::integer - 1) ->> 'name'
-            from unnest(numbers) with ordinality as number (own, place)
+            select columns -> (number.ordinal::integer - 1) ->> 'name'
+            from unnest(numbers) with ordinality as number (own, ordinal)
             inner join unnest(nodes) as target on target.path = format('%s.targetList.%s', core, number.own)
             where target.fields ->> 'ressortgroupref' = any (parting)
-            order by number.place
+            order by number.ordinal
         );
         if top_path <> core or cardinality(keys) < cardinality(parting) then
             raise exception 'A grouped expression is not selected: two groups could look alike.'
@@ -66,10 +66,10 @@ begin
     end if;
     return jsonb_build_object(
         'kind', 'roll-up', 'is_total', false, 'names', jsonb_path_query_array(columns, '$[*].name'), 'group', shared,
-        'keys', (select jsonb_agg(jsonb_build_object('name', name) order by place) from unnest(keys) with ordinality as key (name, place)),
+        'keys', (select jsonb_agg(jsonb_build_object('name', name) order by ordinal) from unnest(keys) with ordinality as key (name, ordinal)),
         'state_columns', (
-            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'again', 'anew') order by place), '[]')
-            from jsonb_array_elements(columns) with ordinality as one (value, place) where value ->> 'name' <> all (keys)
+            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name', 'again', 'anew') order by ordinal), '[]')
+            from jsonb_array_elements(columns) with ordinality as one (value, ordinal) where value ->> 'name' <> all (keys)
         ),
         'expression_columns', '[]'::jsonb,
         'query', format('select * from (%s) as query', rtrim(printed, e' \n;'))

@@ -59,7 +59,7 @@ begin
     select * into own from cdc.find_group(nodes, named.numbered);
     perform cdc.refuse_query(
         named.named, read.tree, nodes, unwrapped.top_path, unwrapped.inner_tree -> 'groupClause' = 'null',
-        array(select unwrapped.numbers[place] from jsonb_array_elements(read.columns) with ordinality as one (value, place) where value ? 'is_loose'),
+        array(select unwrapped.numbers[ordinal] from jsonb_array_elements(read.columns) with ordinality as one (value, ordinal) where value ? 'is_loose'),
         options ? 'timezone', named.numbered
     );
     compiled := jsonb_build_object('sources', needed, 'timezone', coalesce(options ->> 'timezone', 'UTC'));

@@ -18,23 +18,23 @@ declare
 begin
     perform cdc.refuse(nodes, array_agg(found.reason), array_agg(found.remedy), array_agg(found.path))
     from cdc.judge_rows(nodes, sources, options) as found;
-    -- The columns with that of the table which each of them is, null of an expression, and the place in the key.
+    -- The columns with that of the table which each of them is, null of an expression, and the ordinal in the key.
     select jsonb_agg(
-        jsonb_build_object('name', own.name, 'column', own.column_name, 'key_place', case when own.is_first then key_column.place end)
-        order by own.place
+        jsonb_build_object('name', own.name, 'column', own.column_name, 'key_ordinal', case when own.is_first then key_column.ordinal end)
+        order by own.ordinal
     )
     into selected
     from (
         select
             one.value -> 'name' as name,
-            one.place,
+            one.ordinal,
             of_table.name as column_name,
-            row_number() over (partition by of_table.name order by one.place) = 1 as is_first
-        from jsonb_array_elements(columns) with ordinality as one (value, place)
-        left join cdc.follow_columns(nodes) as plain on plain.variable = format('q.targetList.%s.expr', one.place)
+            row_number() over (partition by of_table.name order by one.ordinal) = 1 as is_first
+        from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
+        left join cdc.follow_columns(nodes) as plain on plain.variable = format('q.targetList.%s.expr', one.ordinal)
         left join lateral (select source -> 'columns' -> (plain.column_number - 1) ->> 'name' as name) as of_table on true
     ) as own
-    left join jsonb_array_elements_text(key) with ordinality as key_column (name, place) on key_column.name = own.column_name;
+    left join jsonb_array_elements_text(key) with ordinality as key_column (name, ordinal) on key_column.name = own.column_name;
     if key = '[]' then
         raise exception '% has no primary key: nothing tells its rows apart.', source ->> 'table'
             using errcode = 'WL003', hint = 'Instead: a primary key at the source, then `loader setup`; or a query that groups.';
@@ -42,7 +42,7 @@ begin
         raise exception 'The primary key of % is not selected as it is.', source ->> 'table' using
             errcode = 'WL003', hint = format(
                 'Instead: %s among the columns, under any name.',
-                (select string_agg(format('%I', name), ', ' order by place) from jsonb_array_elements_text(key) with ordinality as one (name, place))
+                (select string_agg(format('%I', name), ', ' order by ordinal) from jsonb_array_elements_text(key) with ordinality as one (name, ordinal))
             );
     end if;
     return jsonb_build_object(
@@ -50,12 +50,12 @@ begin
         'is_total', false,
         'names', jsonb_path_query_array(columns, '$[*].name'),
         'keys', (
-            select jsonb_agg(jsonb_build_object('name', value -> 'name') order by value -> 'key_place')
-            from jsonb_array_elements(selected) where value -> 'key_place' <> 'null'
+            select jsonb_agg(jsonb_build_object('name', value -> 'name') order by value -> 'key_ordinal')
+            from jsonb_array_elements(selected) where value -> 'key_ordinal' <> 'null'
         ),
         'state_columns', (
-            select coalesce(jsonb_agg(value - 'key_place' order by place), '[]')
-            from jsonb_array_elements(selected) with ordinality as one (value, place) where value -> 'key_place' = 'null'
+            select coalesce(jsonb_agg(value - 'key_ordinal' order by ordinal), '[]')
+            from jsonb_array_elements(selected) with ordinality as one (value, ordinal) where value -> 'key_ordinal' = 'null'
         ),
         'expression_columns', '[]'::jsonb,
         'identity', key,
@@ -71,8 +71,8 @@ begin
         ),
         'large_columns', cdc.large_columns(source, nodes, selected),
         'query', parts.head || e'\n' || (
-            select string_agg(format('    %s as %I', parts.entries[place], value ->> 'name'), e',\n' order by place)
-            from jsonb_array_elements(columns) with ordinality as one (value, place)
+            select string_agg(format('    %s as %I', parts.entries[ordinal], value ->> 'name'), e',\n' order by ordinal)
+            from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
         ) || e'\n' || parts.tail
     );
 end

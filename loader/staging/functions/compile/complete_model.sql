@@ -10,8 +10,8 @@ begin
         execute format(
             'create temporary view waltally_query as with %s select * from (%s) as query',
             (
-                select string_agg(format('waltally_source_%s as (select %s)', place, cdc.write_names(value -> 'columns', 'null::%3$s%4$s as %1$I')), ', ')
-                from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, place)
+                select string_agg(format('waltally_source_%s as (select %s)', ordinal, cdc.write_names(value -> 'columns', 'null::%3$s%4$s as %1$I')), ', ')
+                from jsonb_array_elements((compiled -> 'sources') || coalesce(compiled -> 'inputs', '[]')) with ordinality as one (value, ordinal)
             ),
             compiled ->> 'query'
         );
@@ -39,16 +39,16 @@ begin
         -- It may have a WITH of its own.
         'query', format(e'select *\nfrom (\n%s\n) as query', compiled ->> 'query'),
         'expression_columns', (
-            select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, value ->> 'expression')) order by place), '[]')
-            from jsonb_array_elements(compiled -> 'expression_columns') with ordinality as one (value, place)
+            select coalesce(jsonb_agg(value || jsonb_build_object('expression', cdc.name_totals(compiled, value ->> 'expression')) order by ordinal), '[]')
+            from jsonb_array_elements(compiled -> 'expression_columns') with ordinality as one (value, ordinal)
         ),
         'keys', (
-            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name') || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
-            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+            select coalesce(jsonb_agg(jsonb_build_object('name', value -> 'name') || ((types -> (value ->> 'name')) - 'is_loose') order by ordinal), '[]')
+            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal)
         ),
         'state_columns', (
-            select coalesce(jsonb_agg(value || ((types -> (value ->> 'name')) - 'is_loose') order by place), '[]')
-            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+            select coalesce(jsonb_agg(value || ((types -> (value ->> 'name')) - 'is_loose') order by ordinal), '[]')
+            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
         )
     );
 end

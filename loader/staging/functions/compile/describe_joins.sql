@@ -4,34 +4,34 @@ create or replace function cdc.describe_joins(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with terms as (
         select
-            term.place,
+            term.ordinal,
             (
                 select string_agg(
                     case
-                        when place = 1 then ''
+                        when ordinal = 1 then ''
                         when compiled #> '{joins,nullable}' ? number then ' left join '
                         else ' x '
                     end || (compiled #>> array['inputs', (number::integer - 1)::text, 'name']),
-                    '' order by place
+                    '' order by ordinal
                 )
-                from jsonb_array_elements_text(term.value) with ordinality as one (number, place)
+                from jsonb_array_elements_text(term.value) with ordinality as one (number, ordinal)
             ) as names
-        from jsonb_array_elements(compiled #> '{joins,terms}') with ordinality as term (value, place)
+        from jsonb_array_elements(compiled #> '{joins,terms}') with ordinality as term (value, ordinal)
     )
 
     select
-        (select string_agg(distinct_terms.names, ', ' order by distinct_terms.place)
-            from (select terms.names, min(terms.place) as place from terms group by terms.names) as distinct_terms)
+        (select string_agg(distinct_terms.names, ', ' order by distinct_terms.ordinal)
+            from (select terms.names, min(terms.ordinal) as ordinal from terms group by terms.names) as distinct_terms)
         || coalesce(', found by ' || (
-            select string_agg(named.name, ', ' order by named.place)
+            select string_agg(named.name, ', ' order by named.ordinal)
             from (
                 select
                     case
                         when is_key.left_one and pair.value ->> 1 <> pair.value ->> 3 then pair.value ->> 3
                         else pair.value ->> 1
                     end as name,
-                    min(pair.place) as place
-                from jsonb_array_elements(compiled #> '{joins,equal}') with ordinality as pair (value, place)
+                    min(pair.ordinal) as ordinal
+                from jsonb_array_elements(compiled #> '{joins,equal}') with ordinality as pair (value, ordinal)
                 cross join lateral (
                     select exists (
                         select from jsonb_array_elements(compiled -> 'inputs' -> ((pair.value ->> 0)::integer - 1) -> 'key') as key

@@ -9,7 +9,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         when compiled ? 'inputs' then 'fact over models: ' || cdc.describe_joins(compiled)
         else format(
             '%s of %s', compiled ->> 'kind',
-            (select string_agg(value ->> 'table', ', ' order by place) from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place))
+            (select string_agg(value ->> 'table', ', ' order by ordinal) from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, ordinal))
         )
     end
 $$;

@@ -18,14 +18,14 @@ begin
     end if;
     return (
         select coalesce(jsonb_agg(jsonb_build_object(
-            'name', names[series.place],
-            'type', columns -> (series.place - 1) ->> 'type',
-            'expression', entries[numbers[series.place]],
+            'name', names[series.ordinal],
+            'type', columns -> (series.ordinal - 1) ->> 'type',
+            'expression', entries[numbers[series.ordinal]],
             'is_constant', not target @? 'strict $.** ? (@._ == "VAR")',
             'is_grouped', grouped @> (target -> 'ressortgroupref')
-        ) order by series.place), '[]')
-        from generate_subscripts(numbers, 1) as series (place)
-        cross join lateral (select tree -> 'targetList' -> (numbers[series.place] - 1) as target) as own
+        ) order by series.ordinal), '[]')
+        from generate_subscripts(numbers, 1) as series (ordinal)
+        cross join lateral (select tree -> 'targetList' -> (numbers[series.ordinal] - 1) as target) as own
         where
             grouped @> (target -> 'ressortgroupref')
             or not target @? 'strict $.** ? (@._ == "AGGREF")' and target @? 'strict $.** ? (@._ == "VAR")'

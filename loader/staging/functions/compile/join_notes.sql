@@ -3,8 +3,8 @@
 create or replace function cdc.join_notes(compiled jsonb) returns setof text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with inputs as (
-        select place::integer as number, value ->> 'name' as name, jsonb_path_query_array(value, '$.key[*].name') as key
-        from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
+        select ordinal::integer as number, value ->> 'name' as name, jsonb_path_query_array(value, '$.key[*].name') as key
+        from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, ordinal)
     ),
 
     sides as (

@@ -5,18 +5,18 @@ create or replace function cdc.keep_totals(
 )
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    place bigint;
-    count_place bigint;
+    ordinal bigint;
+    count_ordinal bigint;
 begin
     expression := pieces[1];
     for number in 2..cardinality(pieces) - 1 by 2 loop
         if not is_anew and pieces[number] ~ '^avg\((?!DISTINCT\s)' then
-            select * into state_columns, place from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'sum('), false);
-            select * into state_columns, count_place from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'count('), false);
-            expression := expression || format('((waltally_state_%s)::numeric / nullif(waltally_state_%s, 0))', place, count_place);
+            select * into state_columns, ordinal from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'sum('), false);
+            select * into state_columns, count_ordinal from cdc.keep_aggregate(state_columns, regexp_replace(pieces[number], '^avg\(', 'count('), false);
+            expression := expression || format('((waltally_state_%s)::numeric / nullif(waltally_state_%s, 0))', ordinal, count_ordinal);
         else
-            select * into state_columns, place from cdc.keep_aggregate(state_columns, pieces[number], is_anew);
-            expression := expression || format('waltally_state_%s', place);
+            select * into state_columns, ordinal from cdc.keep_aggregate(state_columns, pieces[number], is_anew);
+            expression := expression || format('waltally_state_%s', ordinal);
         end if;
         expression := expression || pieces[number + 1];
     end loop;

@@ -2,9 +2,9 @@
 -- by an expression alone, or of a row that enters by a condition. `selected` are those that it holds as they are.
 create or replace function cdc.large_columns(source jsonb, nodes cdc.tree_node[], selected jsonb) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-    select coalesce(jsonb_agg(value ->> 'name' order by place), '[]')
-    from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
-    inner join cdc.read_columns(nodes) as read on read.column_number = one.place and read.is_needed
+    select coalesce(jsonb_agg(value ->> 'name' order by ordinal), '[]')
+    from jsonb_array_elements(source -> 'columns') with ordinality as one (value, ordinal)
+    inner join cdc.read_columns(nodes) as read on read.column_number = one.ordinal and read.is_needed
     where
         not source -> 'key' ? (value ->> 'name')
         and (

@@ -5,10 +5,10 @@ create or replace function cdc.list_needs(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with listed as (
         select
-            source.place,
+            source.ordinal,
             source.value,
             jsonb_path_query_array(source.value, '$.columns[*] ? (@.is_needed == true).name') as names
-        from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+        from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
     )
 
     select jsonb_agg(
@@ -28,7 +28,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             from jsonb_path_query(value, '$.columns[*] ? (@.is_needed == true && exists (@.renamed))') as own
             having count(*) > 0
         ), '[]')
-        order by place
+        order by ordinal
     )
     from listed
 $$;

@@ -3,25 +3,25 @@
 create or replace function cdc.value_types(compiled jsonb) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-    place integer;
+    ordinal integer;
     type_name text;
 begin
-    for place in
-        select one.place - 1 from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+    for ordinal in
+        select one.ordinal - 1 from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
         where one.value ->> 'again' ~ '^(count\(DISTINCT|min\(|max\()'
     loop
         begin
             execute format('create temporary view waltally_value as %s', cdc.write_group(
-                compiled, (cdc.split_call(compiled -> 'state_columns' -> place ->> 'again')).arguments || ' as value', null, '{}',
+                compiled, (cdc.split_call(compiled -> 'state_columns' -> ordinal ->> 'again')).arguments || ' as value', null, '{}',
                 'select ' || cdc.write_names(compiled #> '{inputs,0,columns}', 'null::%2$s as %1$I')
             ));
             select cdc.plain_type(a.atttypid) into type_name
             from pg_attribute as a where a.attrelid = to_regclass('pg_temp.waltally_value') and a.attnum = 1;
             drop view pg_temp.waltally_value;
-            compiled := jsonb_set(compiled, array['state_columns', place::text, 'value_type'], to_jsonb(type_name));
+            compiled := jsonb_set(compiled, array['state_columns', ordinal::text, 'value_type'], to_jsonb(type_name));
         exception
             when invalid_table_definition then
-                compiled := jsonb_set(compiled, array['state_columns', place::text, 'again'], to_jsonb(format('(%s)', compiled #>> array['state_columns', place::text, 'again'])));
+                compiled := jsonb_set(compiled, array['state_columns', ordinal::text, 'again'], to_jsonb(format('(%s)', compiled #>> array['state_columns', ordinal::text, 'again'])));
         end;
     end loop;
     return compiled;

@@ -7,15 +7,15 @@ declare
         select p.proowner from pg_proc as p where p.oid = 'cdc.apply(text, pg_lsn, text)'::regprocedure
     );
     function regprocedure;
-    place regnamespace;
+    schema regnamespace;
 begin
     foreach function in array functions::regprocedure[] loop
-        select p.pronamespace into place from pg_proc as p where p.oid = function;
+        select p.pronamespace into schema from pg_proc as p where p.oid = function;
         execute format('comment on function %s is %L', function, 'waltally calls it; dbt has made it');
         execute format('revoke execute on function %s from public', function);
         execute format('grant execute on function %s to %s', function, caller);
-        if not has_schema_privilege(caller, place, 'usage') then
-            execute format('grant usage on schema %s to %s', place, caller);
+        if not has_schema_privilege(caller, schema, 'usage') then
+            execute format('grant usage on schema %s to %s', schema, caller);
         end if;
     end loop;
     for function in

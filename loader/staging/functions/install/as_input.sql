@@ -9,7 +9,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             ) || jsonb_strip_nulls(jsonb_build_object('exact', one.exact, 'collation', declared #> array['collations', one.name])) || case
                 -- A table's primary key.
                 when one.kind = 'key' and declared ->> 'kind' = 'rows' then '{"is_never_null": true}' else '{}'
-            end::jsonb order by one.place)
+            end::jsonb order by one.ordinal)
             from cdc.list_columns(declared) as one where one.is_shown
         )
     )

@@ -14,8 +14,8 @@ begin
     if registered.reading is not null then
         known := (
             select jsonb_agg(source.value || jsonb_build_object('columns', (
-                select coalesce(jsonb_agg(own.value order by own.place), '[]')
-                from jsonb_array_elements(former.value -> 'columns') with ordinality as own (value, place)
+                select coalesce(jsonb_agg(own.value order by own.ordinal), '[]')
+                from jsonb_array_elements(former.value -> 'columns') with ordinality as own (value, ordinal)
                 where exists (
                     select from jsonb_array_elements(source.value -> 'columns') as present
                     where cdc.without_widening(present.value) @> cdc.without_widening(own.value - 'number')

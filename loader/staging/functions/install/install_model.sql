@@ -57,7 +57,7 @@ begin
         failures = 0,
         retry_at = null;
 
-    perform cdc.place_models(slot, cdc.make_reader(slot));
+    perform cdc.note_ordinals(slot, cdc.make_reader(slot));
 
     -- What is refused is not asked for: else a model that follows would wait for a rebuild that cannot be.
     if is_refresh then

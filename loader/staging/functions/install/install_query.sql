@@ -33,7 +33,7 @@ begin
         -- Before its table, as an apply does.
         perform pg_advisory_xact_lock(cdc.lock_key('model', model_key));
         perform cdc.widen_table(relation::regclass, (
-            select jsonb_agg(jsonb_build_array(one.name, one.sql) order by one.place) from cdc.column_definitions(compiled) as one
+            select jsonb_agg(jsonb_build_array(one.name, one.sql) order by one.ordinal) from cdc.column_definitions(compiled) as one
         ));
     end if;
     -- What it returns may have other columns now.

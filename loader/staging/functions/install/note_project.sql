@@ -18,7 +18,7 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
         where
             dependent.project = note_project.project
             and dependent.declaration ->> 'kind' <> 'changes'
-            and exists (select from unnest(schemas) as place where starts_with(dependent.relation, place || '.'))
+            and exists (select from unnest(schemas) as schema_name where starts_with(dependent.relation, schema_name || '.'))
             and dependent.is_unbuilt = (dependent.relation = any (models))
         for update skip locked
     )

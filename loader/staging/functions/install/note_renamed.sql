@@ -5,10 +5,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         select jsonb_agg(source.value || jsonb_build_object('columns', (
             select jsonb_agg(
                 own.value || jsonb_strip_nulls(jsonb_build_object('renamed', renamed #> array[source.value ->> 'table', own.value ->> 'name']))
-                order by own.place
+                order by own.ordinal
             )
-            from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
-        )) order by source.place)
-        from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+            from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, ordinal)
+        )) order by source.ordinal)
+        from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
     )) end
 $$;

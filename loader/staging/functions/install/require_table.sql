@@ -4,7 +4,7 @@
 create or replace function cdc.require_table(relation text, model_key text default null) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
-    place constant text[] := parse_ident(relation);
+    parts constant text[] := parse_ident(relation);
     kind constant text := (
         select case c.relkind when 'v' then 'view' when 'm' then 'materialized view' else 'relation' end
         from pg_class as c where c.oid = to_regclass(relation) and c.relkind not in ('r', 'p')
@@ -19,7 +19,7 @@ declare
             and format('%I.%I', n.nspname, c.relname) <> relation
     );
     -- A table that was renamed keeps the index by which its model's key goes.
-    key_name constant text := format('%I.%I', place[1], format('uix_%s_dimensions', place[2])::name);
+    key_name constant text := format('%I.%I', parts[1], format('uix_%s_dimensions', parts[2])::name);
     keeper constant text := (
         select c.relname from pg_index as x
         inner join pg_class as c on c.oid = x.indrelid

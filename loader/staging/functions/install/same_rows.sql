@@ -33,13 +33,13 @@ begin
             jsonb_agg(
                 now.value || jsonb_build_object('name', own.value -> 'name')
                 || case when is_renamed then jsonb_build_object('renamed', now.value -> 'name') else '{}' end
-                order by own.place
+                order by own.ordinal
             ) as former,
-            jsonb_agg(now.value order by own.place) as known,
+            jsonb_agg(now.value order by own.ordinal) as known,
             jsonb_object_agg(now.value ->> 'name', cdc.rename_note(slot, registered.declaration, before.value ->> 'table', own.value ->> 'name', is_renamed))
             filter (where is_renamed or cdc.rename_note(slot, registered.declaration, before.value ->> 'table', own.value ->> 'name', false) is not null) as renamed,
             bool_or(now.value - 'number' <> own.value - 'number') as has_other
-        from jsonb_array_elements(before.value -> 'columns') with ordinality as own (value, place)
+        from jsonb_array_elements(before.value -> 'columns') with ordinality as own (value, ordinal)
         inner join jsonb_array_elements(source.value -> 'columns') as now (value)
             on coalesce(now.value -> 'number' = own.value -> 'number', now.value -> 'name' = own.value -> 'name')
         cross join lateral (select now.value -> 'name' <> own.value -> 'name' as is_renamed) as compared

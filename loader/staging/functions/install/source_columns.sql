@@ -27,9 +27,9 @@ begin
         select jsonb_agg(
             jsonb_build_object('relation', named.value ->> 'relation', 'table', named.value ->> 'table')
             || cdc.source_shape(log, named.value ->> 'table')
-            order by named.place
+            order by named.ordinal
         )
-        from jsonb_array_elements(relations) with ordinality as named (value, place)
+        from jsonb_array_elements(relations) with ordinality as named (value, ordinal)
         inner join cdc.slot_position as log on log.slot_name = slot
     );
 end

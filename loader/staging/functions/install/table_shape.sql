@@ -1,13 +1,13 @@
 -- The shape of a table: columns and keys, as the database reads a query over it. Where it is at another source, the
 -- loader reads it there by this text. A domain is what it is made of, and a label of an enum is text. `exact` is a type
 -- with its length, `collation` one that is not the database's, and `collation_is` what the server takes that name for.
-create or replace function cdc.table_shape(place text, table_name text) returns jsonb
+create or replace function cdc.table_shape(schema_name text, table_name text) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with recursive this_table as (
         select c.oid
         from pg_class as c
         inner join pg_namespace as n on n.oid = c.relnamespace
-        where n.nspname = place and c.relname = table_name
+        where n.nspname = schema_name and c.relname = table_name
     ),
 
     bases as (
@@ -49,11 +49,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             order by bases.attnum
         ), '[]'),
         'key', coalesce((
-            select jsonb_agg(a.attname order by k.place)
+            select jsonb_agg(a.attname order by k.ordinal)
             from pg_index as x
-            cross join unnest(x.indkey) with ordinality as k (attnum, place)
+            cross join unnest(x.indkey) with ordinality as k (attnum, ordinal)
             inner join pg_attribute as a on a.attrelid = x.indrelid and a.attnum = k.attnum
-            where x.indrelid = (select oid from this_table) and x.indisprimary and k.place <= x.indnkeyatts
+            where x.indrelid = (select oid from this_table) and x.indisprimary and k.ordinal <= x.indnkeyatts
         ), '[]'),
         'is_key_deferrable', exists (
             select from pg_index as x

@@ -39,9 +39,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             (12, true, case volatility when 'v' then format('%s() is another value at each call', name)
                 else format('%s depends on the session''s settings or on other rows', signature) end,
                 'an expression that PostgreSQL would take in an index; or compute it in a view')
-        ) as rule (place, applies, reason, remedy)
+        ) as rule (ordinal, applies, reason, remedy)
         where rule.applies
-        order by rule.place
+        order by rule.ordinal
         limit 1
     ) as said
     where said.reason is not null

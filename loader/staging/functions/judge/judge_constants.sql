@@ -45,17 +45,17 @@ begin
     end loop;
 
     for trial in
-        select one.place, one.token from cdc.scan(named) as one where one.token ~* $re$^e?'$re$
+        select one.ordinal, one.token from cdc.scan(named) as one where one.token ~* $re$^e?'$re$
     loop
         execute 'select ' || trial.token into content;
         continue when content !~* clock;
         begin
             perform cdc.read_query((
                 select string_agg(
-                    case when one.place = trial.place
+                    case when one.ordinal = trial.ordinal
                         then quote_literal(regexp_replace(content, clock, 'waltally', 'gi'))
                         else one.token end,
-                    '' order by one.place
+                    '' order by one.ordinal
                 )
                 from cdc.scan(named) as one
             ));

@@ -1,6 +1,6 @@
 -- What stands in the list beside GROUP BY and sees more than a group has: a function that makes several rows of one,
 -- and an expression that could tell apart values which are equal, as 1.5 and 1.50 are. A group has one of these.
--- `loose` are the places in the list of values that may be equal and look otherwise.
+-- `loose` are the ordinals of the values that may be equal and look otherwise.
 create or replace function cdc.judge_keys(nodes cdc.tree_node[], top_path text, loose integer[])
 returns table (reason text, remedy text, path text)
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$

@@ -8,20 +8,20 @@ declare
 begin
     with columns as (
         select
-            source.place,
+            source.ordinal,
             source.value ->> 'table' as table_name,
             own.name,
-            row_number() over (partition by source.place order by not own.is_key, own.place) as place_no,
+            row_number() over (partition by source.ordinal order by not own.is_key, own.ordinal) as number,
             (select t.typlen from pg_type as t where t.oid = to_regtype(own.type) and t.typlen > 0) as size
-        from jsonb_array_elements(needed) with ordinality as source (value, place)
+        from jsonb_array_elements(needed) with ordinality as source (value, ordinal)
         cross join lateral (
             select
                 listed.value ->> 'name' as name,
                 listed.value ->> 'type' as type,
-                listed.place,
-                coalesce(numbered -> (source.place::integer - 1) -> 'key' ? (listed.value ->> 'name'), false) as is_key,
+                listed.ordinal,
+                coalesce(numbered -> (source.ordinal::integer - 1) -> 'key' ? (listed.value ->> 'name'), false) as is_key,
                 source.value -> 'columns' @> jsonb_build_array(jsonb_build_object('name', listed.value -> 'name', 'is_needed', true)) as is_needed
-            from jsonb_array_elements(numbered -> (source.place::integer - 1) -> 'columns') with ordinality as listed (value, place)
+            from jsonb_array_elements(numbered -> (source.ordinal::integer - 1) -> 'columns') with ordinality as listed (value, ordinal)
         ) as own
         where source.value ? 'table' and (own.is_key or own.is_needed)
     )
@@ -31,19 +31,19 @@ begin
             'of %s `select %s from %s source(...) %s`, %s bytes a row%s',
             model.table_name, model.names, repeat('{', 2), repeat('}', 2), model.size, model.others
         ),
-        '; ' order by model.place
+        '; ' order by model.ordinal
     )
     into models
     from (
         select
-            place,
+            ordinal,
             table_name,
-            string_agg(quote_ident(name), ', ' order by place_no) as names,
+            string_agg(quote_ident(name), ', ' order by number) as names,
             -- A row's header and its place in the page.
             28 + coalesce(sum(size), 0) as size,
-            coalesce(' and the values of ' || string_agg(quote_ident(name), ', ' order by place_no) filter (where size is null), '') as others
+            coalesce(' and the values of ' || string_agg(quote_ident(name), ', ' order by number) filter (where size is null), '') as others
         from columns
-        group by place, table_name
+        group by ordinal, table_name
     ) as model;
     raise exception '%', reason using errcode = 'WL003', hint = 'Instead: the query over models by ref(), with a rows model of each source' || coalesce(': ' || models, '') || '.';
 end

@@ -1,5 +1,5 @@
 -- Refuse expressions of totals that PostgreSQL does not take as generated columns. They name what they are made of by
--- its place: so nothing can be mistaken for a column of the model.
+-- its ordinal: so nothing can be mistaken for a column of the model.
 create or replace function cdc.try_totals(compiled jsonb, types jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -14,13 +14,13 @@ begin
                 ') partition by range (waltally_no)',
                 (
                     select string_agg(
-                        format('waltally_%s_%s %s', one.kind, one.place, types #>> array[one.value ->> 'name', 'type'])
+                        format('waltally_%s_%s %s', one.kind, one.ordinal, types #>> array[one.value ->> 'name', 'type'])
                         || coalesce(' collate ' || (compiled #>> array['collations', one.value ->> 'name']), ''), ', '
                     )
                     from (
-                        select 'key' as kind, place, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+                        select 'key' as kind, ordinal, value from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal)
                         union all
-                        select 'state', place, value from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place)
+                        select 'state', ordinal, value from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, ordinal)
                     ) as one
                 ),
                 shown ->> 'type', shown ->> 'expression'

@@ -10,7 +10,7 @@ declare
     changes cdc.change[];
 begin
     -- The job numbers sources and values as the model does, not as its reader.
-    select own.table_nos, own.places into plan.table_nos, plan.places from cdc.own_places(plan.declaration) as own;
+    select own.table_nos, own.ordinals into plan.table_nos, plan.ordinals from cdc.own_ordinals(plan.declaration) as own;
     -- Others may write rows of the same model beside this: each statement looks for its own alone.
     select count(*) into found_count
     from cdc.computed_change as computed

@@ -6,13 +6,13 @@ declare
     plan cdc.model_plan;
     moved_count bigint;
 begin
-    for place in 1..cardinality(plans) loop
-        plan := plans[place];
+    for n in 1..cardinality(plans) loop
+        plan := plans[n];
         if plan.rejected_lsn is not null then
             -- Change by change now.
             select greatest(plan.lost_lsn, done.lost_lsn) into plan.lost_lsn
             from cdc.step_through(plan, to_lsn, 'list', chunk_size) as done;
-            plans[place] := plan;
+            plans[n] := plan;
         end if;
         if plan.error is not null or plan.is_refresh_asked then
             update cdc.installed_model as stored

@@ -5,8 +5,8 @@
 create or replace function cdc.moved_parts(plan cdc.model_plan, batch cdc.computed_batch)
 returns table (phase text, attempts bigint[])
 language sql stable set search_path = pg_catalog, pg_temp as $$
-    with places as (
-        select computed.attempt, div(sum(count(*)) over (order by computed.attempt) - count(*), cdc.batch_size()) as place
+    with numbered as (
+        select computed.attempt, div(sum(count(*)) over (order by computed.attempt) - count(*), cdc.batch_size()) as slice_no
         from cdc.computed_change as computed
         where
             computed.slot_name = plan.slot_name
@@ -17,20 +17,20 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
     ),
 
     slices as (
-        select array_agg(places.attempt) as attempts, count(*) over () > 1 as is_one_of_several
-        from places
-        group by places.place
+        select array_agg(numbered.attempt) as attempts, count(*) over () > 1 as is_one_of_several
+        from numbered
+        group by numbered.slice_no
     ),
 
     parts as (
-        select 'truncates' as phase, moved_parts.batch.attempts as attempts, 0 as place
+        select 'truncates' as phase, moved_parts.batch.attempts as attempts, 0 as ordinal
         union all
-        select phases.phase, slices.attempts, phases.place
+        select phases.phase, slices.attempts, phases.ordinal
         from slices
         cross join lateral unnest(case when slices.is_one_of_several then '{new rows,old rows}'::text[] else '{all}' end)
-            with ordinality as phases (phase, place)
+            with ordinality as phases (phase, ordinal)
     )
 
     select parts.phase, parts.attempts from parts
-    order by parts.place
+    order by parts.ordinal
 $$;

@@ -1,5 +1,5 @@
 -- Raise the error WL001 where a plan holds no more: dbt may have installed the model again meanwhile, or another one
--- and with it a reader that gives other places, or somebody else applied the same changes.
+-- and with it a reader that gives other ordinals, or somebody else applied the same changes.
 create or replace function cdc.require_plan(plan cdc.model_plan) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin

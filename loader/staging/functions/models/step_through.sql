@@ -23,8 +23,8 @@ begin
         changes := cdc.read_changes(
             plan.slot_name, plan.from_lsn, to_lsn, first_lsn, first_ordinal, end_lsn, end_ordinal, step = 'list'
         );
-        -- Whoever installs a model may replace the reader, and notes the new places of all others in the same
-        -- transaction: what a newer reader gives does not fit the plan's places.
+        -- Whoever installs a model may replace the reader, and notes the new ordinals of all others in the same
+        -- transaction: what a newer reader gives does not fit the plan's ordinals.
         perform cdc.require_plan(plan);
         result := cdc.run_step(plan, step, changes);
         rejected_lsn := greatest(rejected_lsn, result.rejected_lsn);

@@ -9,11 +9,11 @@ begin
     ctes := cdc.visible_ctes(inner_tree, ctes);
     return (
         select coalesce(jsonb_object_agg(printed.name, own.origin -> 1), '{}')
-        from jsonb_array_elements(inner_tree -> 'rtable') with ordinality as entry (value, place)
-        cross join lateral jsonb_array_elements_text(entry.value #> '{eref,colnames}') with ordinality as named (name, place)
+        from jsonb_array_elements(inner_tree -> 'rtable') with ordinality as entry (value, ordinal)
+        cross join lateral jsonb_array_elements_text(entry.value #> '{eref,colnames}') with ordinality as named (name, ordinal)
         cross join lateral (
             select cdc.origin_of(
-                jsonb_build_object('_', 'VAR', 'varno', entry.place::text, 'varattno', named.place::text, 'varlevelsup', '0'), inner_tree, ctes
+                jsonb_build_object('_', 'VAR', 'varno', entry.ordinal::text, 'varattno', named.ordinal::text, 'varlevelsup', '0'), inner_tree, ctes
             ) as origin
         ) as own
         cross join lateral (

@@ -5,8 +5,8 @@ declare
     stub text;
 begin
     for stub in
-        select format('table pg_temp.waltally_source_%s', place)
-        from jsonb_array_elements(sources) with ordinality as one (value, place)
+        select format('table pg_temp.waltally_source_%s', ordinal)
+        from jsonb_array_elements(sources) with ordinality as one (value, ordinal)
         union all
         select format('type pg_temp.%I', t.typname) from pg_type as t
         where t.typnamespace = pg_my_temp_schema() and t.typtype = 'e' and t.typname ~ '^waltally_enum_'

@@ -9,11 +9,11 @@ begin
     for one in
         select
             scanned.*,
-            lead(scanned.token) over (order by scanned.place) as next_token,
-            lag(scanned.token) over (order by scanned.place) as former_token,
-            lead(scanned.token, 2) over (order by scanned.place) as filter_token
+            lead(scanned.token) over (order by scanned.ordinal) as next_token,
+            lag(scanned.token) over (order by scanned.ordinal) as former_token,
+            lead(scanned.token, 2) over (order by scanned.ordinal) as filter_token
         from cdc.scan(expression) as scanned
-        order by scanned.place
+        order by scanned.ordinal
     loop
         if
             open_at is null and one.next_token = '(' and one.former_token is distinct from '.'

@@ -6,7 +6,7 @@ declare
     -- The name of a CTE, or null for a sub-select.
     way constant text := steps ->> 0;
     parts record;
-    place_text text;
+    outer_text text;
     opened bigint;
     closed bigint;
     deeper record;
@@ -19,22 +19,22 @@ begin
         return;
     end if;
     parts := cdc.split_select(sql);
-    place_text := case when way is null then parts.tail else parts.head end;
-    tokens := array(select one.token from cdc.scan(place_text) as one order by one.place);
-    select min(one.place) into opened
-    from cdc.scan(place_text) as one
+    outer_text := case when way is null then parts.tail else parts.head end;
+    tokens := array(select one.token from cdc.scan(outer_text) as one order by one.ordinal);
+    select min(one.ordinal) into opened
+    from cdc.scan(outer_text) as one
     where
         one.token = '(' and one.depth = 1
         and (
             way is null
-            or one.place > (
-                select min(named.place) from cdc.scan(place_text) as named
+            or one.ordinal > (
+                select min(named.ordinal) from cdc.scan(outer_text) as named
                 where named.depth = 0 and named.token = quote_ident(way)
             )
         );
-    select min(one.place) into closed
-    from cdc.scan(place_text) as one
-    where one.token = ')' and one.depth = 1 and one.place > opened;
+    select min(one.ordinal) into closed
+    from cdc.scan(outer_text) as one
+    where one.token = ')' and one.depth = 1 and one.ordinal > opened;
     deeper := cdc.inner_select(array_to_string(tokens[opened + 1:closed - 1], ''), steps - 0);
     inner_sql := deeper.inner_sql;
     before := case when way is null then parts.head || ' * ' else '' end || array_to_string(tokens[:opened], '') || deeper.before;

@@ -8,9 +8,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                 when own.value ->> 'type' ~ '\.' and not coalesce(
                     cdc.is_of_extension('pg_type', to_regtype(regexp_replace(own.value ->> 'type', '\[\]$', ''))), false
                 ) then '{"type": "other"}' else '{}'
-            end::jsonb order by own.place
+            end::jsonb order by own.ordinal
         ), '[]')
-        from jsonb_array_elements(source -> 'columns') with ordinality as own (value, place)
+        from jsonb_array_elements(source -> 'columns') with ordinality as own (value, ordinal)
         left join pg_collation as c on c.oid = to_regcollation(own.value ->> 'collation')
         cross join lateral (
             -- Not a condition of the join, which would print each collation of the server.

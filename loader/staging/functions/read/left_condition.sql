@@ -13,22 +13,22 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             tokens.*,
             lead(tokens.token) over following as name,
             lead(tokens.token, 2) over following as next_word,
-            lead(tokens.place, 3) over following as begin_place,
+            lead(tokens.ordinal, 3) over following as begin_position,
             lead(tokens.depth, 3) over following as begin_depth
         from tokens
         where tokens.token !~ '^\s+$'
-        window following as (order by tokens.place)
+        window following as (order by tokens.ordinal)
     )
 
     select
         own.name,
         near.name,
         (
-            select string_agg(tokens.token, '' order by tokens.place)
+            select string_agg(tokens.token, '' order by tokens.ordinal)
             from tokens
-            where tokens.place between own.begin_place and (
-                select min(words.place) from words
-                where words.place > own.begin_place and words.token = ')' and words.depth = own.begin_depth
+            where tokens.ordinal between own.begin_position and (
+                select min(words.ordinal) from words
+                where words.ordinal > own.begin_position and words.token = ')' and words.depth = own.begin_depth
             )
         )
     from words as own

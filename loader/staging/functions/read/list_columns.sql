@@ -2,7 +2,7 @@
 -- counted_by is the column that counts its values. exact is a type with its length.
 create or replace function cdc.list_columns(compiled jsonb)
 returns table (
-    name text, type text, exact text, kind text, expression text, counted_by text, is_shown boolean, place bigint
+    name text, type text, exact text, kind text, expression text, counted_by text, is_shown boolean, ordinal bigint
 )
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with columns as (

@@ -5,8 +5,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         case when source.value ? 'model' then jsonb_build_object(
             'model', source.value -> 'model', 'schema', source.value -> 'schema', 'name', source.value -> 'name',
             'key', (
-                select coalesce(jsonb_agg(jsonb_build_object('name', own.value -> 'name', 'type', own.value -> 'type') order by own.place), '[]')
-                from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, place)
+                select coalesce(jsonb_agg(jsonb_build_object('name', own.value -> 'name', 'type', own.value -> 'type') order by own.ordinal), '[]')
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as own (value, ordinal)
                 where source.value -> 'key' ? (own.value ->> 'name')
             )
         )
@@ -27,16 +27,16 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     || case when listed.value ? 'collation' then jsonb_build_object('collation', listed.value -> 'collation') else '{}' end
                     || case when listed.value ? 'is_domain' then '{"is_domain": true}' else '{}' end::jsonb
                     -- PostgreSQL may print what columns of a joined model are called, one by one.
-                    order by case when source.value ? 'model' then listed.place end, listed.value ->> 'name' collate "C"
+                    order by case when source.value ? 'model' then listed.ordinal end, listed.value ->> 'name' collate "C"
                 )
-                from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, place)
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as listed (value, ordinal)
                 inner join cdc.read_columns(nodes) as read
                     on
-                        read.relation = to_regclass('pg_temp.waltally_source_' || source.place::text)
-                        and read.column_number = listed.place
+                        read.relation = to_regclass('pg_temp.waltally_source_' || source.ordinal::text)
+                        and read.column_number = listed.ordinal
             ), '[]')
         )
-        order by source.place
+        order by source.ordinal
     )
-    from jsonb_array_elements(sources) with ordinality as source (value, place)
+    from jsonb_array_elements(sources) with ordinality as source (value, ordinal)
 $$;

@@ -5,7 +5,7 @@ declare
     entry jsonb;
     inner_query jsonb;
     inner_ctes jsonb := ctes;
-    place constant integer := (expression ->> 'varattno')::integer - 1;
+    ordinal constant integer := (expression ->> 'varattno')::integer - 1;
 begin
     if expression ->> '_' = 'RELABELTYPE' then
         return cdc.origin_of(expression -> 'arg', query, ctes);
@@ -17,9 +17,9 @@ begin
         when '0' then
             return (
                 select jsonb_build_array(cdc.stub_number(entry ->> 'relid'), a.attname)
-                from pg_attribute as a where a.attrelid = (entry ->> 'relid')::oid and a.attnum = place + 1
+                from pg_attribute as a where a.attrelid = (entry ->> 'relid')::oid and a.attnum = ordinal + 1
             );
-        when '2' then return cdc.origin_of(entry -> 'joinaliasvars' -> place, query, ctes);
+        when '2' then return cdc.origin_of(entry -> 'joinaliasvars' -> ordinal, query, ctes);
         when '1' then inner_query := entry -> 'subquery';
         when '6' then
             inner_query := ctes -> (entry ->> 'ctename') -> 'query';
@@ -29,6 +29,6 @@ begin
     if inner_query -> 'setOperations' <> 'null' then
         return null;
     end if;
-    return cdc.origin_of(inner_query -> 'targetList' -> place -> 'expr', inner_query, cdc.visible_ctes(inner_query, inner_ctes));
+    return cdc.origin_of(inner_query -> 'targetList' -> ordinal -> 'expr', inner_query, cdc.visible_ctes(inner_query, inner_ctes));
 end
 $$;

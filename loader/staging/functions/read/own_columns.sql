@@ -21,5 +21,5 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         )
         -- Of what is compared as char(n), rows that meet one row may differ in blanks.
         and cdc.node_type(demanded.sides -> number) <> 'bpchar'::regtype
-    order by demanded.place, number
+    order by demanded.ordinal, number
 $$;

@@ -6,17 +6,17 @@ create or replace function cdc.parse_tree(tree text) returns jsonb
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     with pieces as (
         select
-            one.place,
+            one.ordinal,
             one.field,
             substr(one.token, coalesce(length(one.field) + 3, 1)) as piece,
-            lag(one.token) over (order by one.place) as former
+            lag(one.token) over (order by one.ordinal) as former
         from (
             -- A field comes with its value, or the beginning of it: so a name that begins with a colon is no field.
-            select found.place, found.match[1] as token, substring(found.match[1] from '^:([A-Za-z_]+) ') as field
+            select found.ordinal, found.match[1] as token, substring(found.match[1] from '^:([A-Za-z_]+) ') as field
             -- Brackets that capture would take four times as long.
             from regexp_matches(
                 tree, $re$(?::[A-Za-z_]+ )?(?:\{[A-Z_]+|[})(]|[0-9]+ \[ [-0-9 ]*\]|(?:\\.|[^ \n\t(){}\\])+)$re$, 'g'
-            ) with ordinality as found (match, place)
+            ) with ordinality as found (match, ordinal)
         ) as one
     )
 
@@ -36,7 +36,7 @@ language sql immutable strict set search_path = pg_catalog, pg_temp as $$
                 '\\(.)', '\1', 'g'
             ))::text
         end,
-        '' order by place
+        '' order by ordinal
     )::jsonb
     from pieces
 $$;

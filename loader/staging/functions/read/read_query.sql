@@ -25,12 +25,12 @@ begin
         (
             select string_agg(
                 case when scanned.token ~ '^waltally_enum_[0-9a-f]+$' then 'text' else scanned.token end,
-                '' order by scanned.place
+                '' order by scanned.ordinal
             )
             from (
                 select
                     tokens.*,
-                    string_agg(tokens.token, '') over (order by place rows between 1 preceding and 2 following) as near
+                    string_agg(tokens.token, '') over (order by ordinal rows between 1 preceding and 2 following) as near
                 from cdc.scan(pg_get_viewdef(rule.ev_class)) as tokens
             ) as scanned
             -- The schema of the stubs, whose name a column may have.

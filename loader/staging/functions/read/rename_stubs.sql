@@ -5,12 +5,12 @@ declare
     renamed record;
 begin
     for renamed in
-        select source.place, one.value ->> before as former, one.value ->> after as name
-        from jsonb_array_elements(sources) with ordinality as source (value, place)
+        select source.ordinal, one.value ->> before as former, one.value ->> after as name
+        from jsonb_array_elements(sources) with ordinality as source (value, ordinal)
         cross join jsonb_array_elements(source.value -> 'columns') as one (value)
         where one.value ? 'renamed'
     loop
-        execute format('alter table pg_temp.waltally_source_%s rename %I to %I', renamed.place, renamed.former, renamed.name);
+        execute format('alter table pg_temp.waltally_source_%s rename %I to %I', renamed.ordinal, renamed.former, renamed.name);
     end loop;
 end
 $$;

@@ -3,14 +3,14 @@ create or replace function cdc.split_tail(tail text, out from_part text, out whe
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with marked as (
         select
-            scanned.place,
+            scanned.ordinal,
             scanned.token,
-            count(*) filter (where scanned.depth = 0 and scanned.token in ('WHERE', 'GROUP')) over (order by scanned.place) as clause_no
+            count(*) filter (where scanned.depth = 0 and scanned.token in ('WHERE', 'GROUP')) over (order by scanned.ordinal) as clause_no
         from cdc.scan(tail) as scanned
     ),
 
     clauses as (
-        select clause_no, string_agg(token, '' order by place) as text from marked group by clause_no
+        select clause_no, string_agg(token, '' order by ordinal) as text from marked group by clause_no
     )
 
     select

@@ -8,7 +8,7 @@ declare
     labels jsonb;
 begin
     for source in
-        select one.value, one.place from jsonb_array_elements(sources) with ordinality as one (value, place)
+        select one.value, one.ordinal from jsonb_array_elements(sources) with ordinality as one (value, ordinal)
     loop
         for labels in
             select distinct one.value -> 'labels' from jsonb_array_elements(source.value -> 'columns') as one (value)
@@ -18,13 +18,13 @@ begin
             continue when to_regtype(cdc.enum_stub(labels)) is not null;
             execute format(
                 'create type %s as enum (%s)', cdc.enum_stub(labels),
-                (select string_agg(quote_literal(one.label), ', ' order by one.place)
-                from jsonb_array_elements_text(labels) with ordinality as one (label, place))
+                (select string_agg(quote_literal(one.label), ', ' order by one.ordinal)
+                from jsonb_array_elements_text(labels) with ordinality as one (label, ordinal))
             );
         end loop;
         execute format(
             'create temporary table waltally_source_%s (%s%s)',
-            source.place,
+            source.ordinal,
             (
                 select string_agg(
                     format('%I %s', one.value ->> 'name', case
@@ -33,9 +33,9 @@ begin
                         when one.value ->> 'type' = 'other' then 'cdc.other_value'
                         else coalesce(case when is_exact then one.value ->> 'exact' end, one.value ->> 'type') || coalesce(' collate ' || (one.value ->> 'collation'), '')
                     end),
-                    ', ' order by one.place
+                    ', ' order by one.ordinal
                 )
-                from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
+                from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, ordinal)
             ),
             -- PostgreSQL takes a table's other columns beside its grouped key. A partitioned table has no file.
             (

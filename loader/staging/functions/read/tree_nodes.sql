@@ -29,9 +29,9 @@ language sql stable strict set search_path = pg_catalog, pg_temp as $$
                 select field.key, field.value
                 from jsonb_each(case when jsonb_typeof(walk.value) = 'object' then walk.value end) as field
                 union all
-                select element.place::text, element.value
+                select element.ordinal::text, element.value
                 from jsonb_array_elements(case when jsonb_typeof(walk.value) = 'array' then walk.value end)
-                    with ordinality as element (value, place)
+                    with ordinality as element (value, ordinal)
             ) as one
             where jsonb_typeof(one.value) in ('object', 'array')
         ) as child

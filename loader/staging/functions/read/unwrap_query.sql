@@ -19,10 +19,10 @@ begin
     inner_tree := tree;
     top_path := 'q';
     select
-        array_agg(target.value ->> 'resname' order by target.place),
-        array_agg(target.place order by target.place)
+        array_agg(target.value ->> 'resname' order by target.ordinal),
+        array_agg(target.ordinal order by target.ordinal)
     into names, numbers
-    from jsonb_array_elements(tree -> 'targetList') with ordinality as target (value, place)
+    from jsonb_array_elements(tree -> 'targetList') with ordinality as target (value, ordinal)
     where target.value ->> 'resjunk' = 'false';
     loop
         exit when
@@ -41,12 +41,12 @@ begin
         if entry ->> 'rtekind' = '6' then
             -- A query around may have it: then what is between is left out.
             depth := depth - (entry ->> 'ctelevelsup')::integer;
-            select own.value, own.place into cte
-            from jsonb_array_elements(trees[depth] -> 'cteList') with ordinality as own (value, place)
+            select own.value, own.ordinal into cte
+            from jsonb_array_elements(trees[depth] -> 'cteList') with ordinality as own (value, ordinal)
             where own.value -> 'ctename' = entry -> 'ctename';
             exit when cte.value -> 'aliascolnames' <> 'null';
             inner_tree := cte.value -> 'ctequery';
-            top_path := format('%s.cteList.%s.ctequery', paths[depth], cte.place);
+            top_path := format('%s.cteList.%s.ctequery', paths[depth], cte.ordinal);
         else
             exit when entry #> '{alias,colnames}' <> 'null';
             inner_tree := entry -> 'subquery';
@@ -55,8 +55,8 @@ begin
         numbers_before := numbers;
         numbers := array(
             select (trees[cardinality(trees)] -> 'targetList' -> (one.number - 1) #>> '{expr,varattno}')::integer
-            from unnest(numbers_before) with ordinality as one (number, place)
-            order by one.place
+            from unnest(numbers_before) with ordinality as one (number, ordinal)
+            order by one.ordinal
         );
         ways := array_append(ways[:depth - 1], entry ->> 'ctename');
         trees := array_append(trees[:depth], inner_tree);

@@ -7,7 +7,7 @@ declare
     identity constant text := ',"identity":[';
     has_identity boolean;
     searched text;
-    place integer;
+    ordinal integer;
     tokens text[] := array[]::text[];
 begin
     if payload is null then
@@ -20,11 +20,11 @@ begin
     for column_no in 1..cardinality(columns) loop
         searched := format('{"name":%s,"value":', to_json(columns[column_no]));
         -- What a new image lacks is the old one's, and so the first.
-        place := 2;
+        ordinal := 2;
         if image = 'old' and has_identity and strpos(split_part(payload, searched, 2), identity) > 0 then
-            place := 3;
+            ordinal := 3;
         end if;
-        tokens := tokens || nullif(split_part(split_part(split_part(payload, searched, place), ',{"name":', 1), identity, 1), '');
+        tokens := tokens || nullif(split_part(split_part(split_part(payload, searched, ordinal), ',{"name":', 1), identity, 1), '');
     end loop;
     return tokens;
 end

@@ -3,22 +3,22 @@
 -- they are, `is_read` on which of them more depends: without these nothing is known of the row, and it has a problem.
 -- A row that is not held and lacks others keeps `missing`.
 create or replace function cdc.fill_row(
-    change cdc.change, places integer[], held text[], is_held boolean[], is_read boolean[]
+    change cdc.change, ordinals integer[], held text[], is_held boolean[], is_read boolean[]
 ) returns cdc.change
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
-    place integer;
+    ordinal integer;
 begin
-    change.missing := nullif(array(select unnest(change.missing) intersect select unnest(places)), '{}');
+    change.missing := nullif(array(select unnest(change.missing) intersect select unnest(ordinals)), '{}');
     if change.missing is null then
         return change;
     end if;
-    for place_no in 1..cardinality(places) loop
-        place := places[place_no];
-        continue when not place = any (change.missing);
-        if held is not null and is_held[place_no] then
-            change.new_values[place] := held[place_no];
-        elsif is_read[place_no] then
+    for number in 1..cardinality(ordinals) loop
+        ordinal := ordinals[number];
+        continue when not ordinal = any (change.missing);
+        if held is not null and is_held[number] then
+            change.new_values[ordinal] := held[number];
+        elsif is_read[number] then
             return cdc.not_held(change);
         end if;
     end loop;

@@ -2,7 +2,7 @@
 -- An update counts as a delete and an insert: one of its rows may be bad and the other good. Halves are tried in
 -- subtransactions. More than 1,000 bad rows of one transaction stop the model.
 create or replace function cdc.find_bad_images(
-    deltas text, changes cdc.change[], table_nos integer[], places integer[],
+    deltas text, changes cdc.change[], table_nos integer[], ordinals integer[],
     out good cdc.change[], out bad cdc.change[]
 )
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -11,7 +11,7 @@ declare
     other record;
 begin
     begin
-        execute format('select count(*) from %s($1, $2, $3)', deltas) using changes, table_nos, places;
+        execute format('select count(*) from %s($1, $2, $3)', deltas) using changes, table_nos, ordinals;
         good := changes;
         bad := '{}';
         return;
@@ -44,16 +44,16 @@ begin
                 change.action in ('U', image.action)
                 -- The reader gives an update too that moves only values of other models.
                 and (change.action = 'U' and (
-                    select bool_and(change.old_values[place] is not distinct from change.new_values[place])
+                    select bool_and(change.old_values[value_no] is not distinct from change.new_values[value_no])
                     from array_position(table_nos, change.table_no) as source_no
-                    cross join lateral unnest(places[source_no:source_no][:]) as place
-                    where place is not null
+                    cross join lateral unnest(ordinals[source_no:source_no][:]) as value_no
+                    where value_no is not null
                 )) is not true
         );
     end if;
     half := cardinality(changes) / 2;
-    select * into good, bad from cdc.find_bad_images(deltas, changes[:half], table_nos, places);
-    select * into other from cdc.find_bad_images(deltas, changes[half + 1:], table_nos, places);
+    select * into good, bad from cdc.find_bad_images(deltas, changes[:half], table_nos, ordinals);
+    select * into other from cdc.find_bad_images(deltas, changes[half + 1:], table_nos, ordinals);
     good := good || other.good;
     bad := bad || other.bad;
     -- Changes that look alike are one here, whatever transactions they are of: one of them at least is at its last

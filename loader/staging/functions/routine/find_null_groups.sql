@@ -11,11 +11,11 @@ begin
         from jsonb_array_elements(groups) as given
         cross join lateral (
             select string_agg(
-                case key.value when 'null' then format('stored.%I is null', names[key.place])
-                else format('stored.%I %s (given.value ->> %s)::%s', names[key.place], cdc.equals(types[key.place]), key.place - 1, types[key.place]) end,
-                ' and ' order by key.place
+                case key.value when 'null' then format('stored.%I is null', names[key.ordinal])
+                else format('stored.%I %s (given.value ->> %s)::%s', names[key.ordinal], cdc.equals(types[key.ordinal]), key.ordinal - 1, types[key.ordinal]) end,
+                ' and ' order by key.ordinal
             ) as condition
-            from jsonb_array_elements(given.value) with ordinality as key (value, place)
+            from jsonb_array_elements(given.value) with ordinality as key (value, ordinal)
         ) as own
         group by own.condition
     loop

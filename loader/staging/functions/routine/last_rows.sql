@@ -1,8 +1,8 @@
 -- What changes in their order leave of rows, whose old images need only carry the key: for each key that they name a
--- delete, and an insert where it has a row now. `key_nos` are the places of the key in an image.
+-- delete, and an insert where it has a row now. `key_nos` are the ordinals of the key in an image.
 --
 -- A large value that an update leaves out is that of an earlier change to the row. Where none of them has it, the
--- insert has its place in `missing` and, as old values, the first image of the row, under whose key it was before them.
+-- insert has its ordinal in `missing` and, as old values, the first image of the row, under whose key it was before.
 create or replace function cdc.last_rows(changes cdc.change[], key_nos integer[]) returns cdc.change[]
 language plpgsql immutable
 -- A routine has switched off joins for its table's sake; a plan of many rows is not worth compiling.
@@ -20,7 +20,7 @@ begin
                 change.*,
                 array(select change.old_values[key_no] from unnest(key_nos) as key_no) as old_key,
                 array(select change.new_values[key_no] from unnest(key_nos) as key_no) as new_key,
-                array(select -place from unnest(change.missing) as place where place < 0) as lacking
+                array(select -value_no from unnest(change.missing) as value_no where value_no < 0) as lacking
             from unnest(changes) with ordinality as change (
                 table_no, action, commit_lsn, ordinal, is_cancelled, problem, old_values, new_values, change_count, last_lsn,
                 missing, number
@@ -52,8 +52,8 @@ begin
             select
                 life.number, former.number, life.age + 1,
                 array(
-                    select case when place = any (life.lacking) then former.new_values[place] else value end
-                    from unnest(life.row_values) with ordinality as one (value, place)
+                    select case when value_no = any (life.lacking) then former.new_values[value_no] else value end
+                    from unnest(life.row_values) with ordinality as one (value, value_no)
                 ),
                 array(select unnest(life.lacking) intersect select unnest(former.lacking))
             from life

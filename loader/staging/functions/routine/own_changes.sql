@@ -2,7 +2,7 @@
 -- `key_nos` are of a model of rows whose table logs the old key alone: an update or a delete has to have that. They are
 -- null where old rows are complete.
 create or replace function cdc.own_changes(
-    changes cdc.change[], table_nos integer[], places integer[], key_nos integer[] default null
+    changes cdc.change[], table_nos integer[], ordinals integer[], key_nos integer[] default null
 ) returns cdc.change[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin
@@ -13,7 +13,7 @@ begin
             change.table_no = any (table_nos) and not change.is_cancelled and change.problem is null
             and change.action in ('I', 'U', 'D')
             and (change.missing is null or not cdc.lacks(
-                change, table_nos, case when key_nos is null or change.action = 'I' then places else array[key_nos] end
+                change, table_nos, case when key_nos is null or change.action = 'I' then ordinals else array[key_nos] end
             ))
     );
 end

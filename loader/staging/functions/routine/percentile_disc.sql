@@ -7,14 +7,14 @@ language sql immutable parallel safe set search_path = pg_catalog, pg_temp as $$
     from (
         select
             own.value,
-            own.place,
-            sum(own.weight) over (order by own.place) as rows,
+            own.ordinal,
+            sum(own.weight) over (order by own.ordinal) as rows,
             sum(own.weight) over () as all_rows
-        from unnest("values", weights) with ordinality as own (value, weight, place)
+        from unnest("values", weights) with ordinality as own (value, weight, ordinal)
         where own.value is not null and own.weight > 0
     ) as reached
     where reached.rows >= ceil(fraction * reached.all_rows::double precision)::numeric
-    order by reached.place
+    order by reached.ordinal
     limit 1
 $$;
 

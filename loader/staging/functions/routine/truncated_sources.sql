@@ -1,4 +1,4 @@
--- The sources of a model that are truncated in a batch, by their places in `table_nos`.
+-- The sources of a model that are truncated in a batch, by their ordinals in `table_nos`.
 create or replace function cdc.truncated_sources(changes cdc.change[], table_nos integer[]) returns integer[]
 language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 begin

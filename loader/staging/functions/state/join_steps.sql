@@ -16,9 +16,9 @@ begin
                         when 'build' then '`dbt build`'
                         when 'audit' then format('`spark-submit spark/audit.py%s`', models)
                     end,
-                    ', then ' order by place
+                    ', then ' order by ordinal
                 )
-                from unnest(steps) with ordinality as listed (step, place)
+                from unnest(steps) with ordinality as listed (step, ordinal)
             )
         end
     );

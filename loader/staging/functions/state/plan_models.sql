@@ -21,7 +21,7 @@ begin
         planned.registered,
         planned.routine,
         planned.table_nos,
-        planned.places,
+        planned.ordinals,
         planned.is_refresh_asked,
         planned.baseline_id,
         planned.snapshot_lsn,

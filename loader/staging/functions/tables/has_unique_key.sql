@@ -9,9 +9,9 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             and (c.contype = 'p' or c.contype = 'u' and x.indnullsnotdistinct)
             and key = array(
                 select a.attname::text
-                from unnest(c.conkey) with ordinality as k (attnum, place)
+                from unnest(c.conkey) with ordinality as k (attnum, ordinal)
                 inner join pg_attribute as a on a.attrelid = c.conrelid and a.attnum = k.attnum
-                order by k.place
+                order by k.ordinal
             )
     )
 $$;

@@ -8,15 +8,15 @@ declare
     -- A name that is free: whoever calls apply may have made temporary tables before.
     pattern constant text := 'pattern_' || gen_random_uuid()::text;
     key constant text[] := array(
-        select value ->> 'name' from jsonb_array_elements(model -> 'keys') with ordinality as one (value, place) order by place
+        select value ->> 'name' from jsonb_array_elements(model -> 'keys') with ordinality as one (value, ordinal) order by ordinal
     );
     old_index regclass;
     key_name constant text := (select format('uix_%s_dimensions', c.relname) from pg_class as c where c.oid = target);
     changes text;
 begin
     execute format('create temporary table %I (%s) on commit drop', pattern, (
-        select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
-        from jsonb_array_elements(definitions) with ordinality as one (value, place)
+        select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.ordinal)
+        from jsonb_array_elements(definitions) with ordinality as one (value, ordinal)
     ));
     -- Expression columns go with each change of another column: they go first and come last.
     with old as (
@@ -24,8 +24,8 @@ begin
     ),
 
     new as (
-        select forms.*, one.value ->> 1 as definition, one.place
-        from jsonb_array_elements(definitions) with ordinality as one (value, place)
+        select forms.*, one.value ->> 1 as definition, one.ordinal
+        from jsonb_array_elements(definitions) with ordinality as one (value, ordinal)
         inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as forms on forms.name = one.value ->> 0
     ),
 
@@ -39,12 +39,12 @@ begin
         cross join lateral (select (old.form in (new.form, new.roomy_form)) is not true as is_other) as own
     )
 
-    select string_agg(change.text, ', ' order by change.step, change.place) into changes
+    select string_agg(change.text, ', ' order by change.step, change.ordinal) into changes
     from (
-        select format('drop column %I', name) as text, case when is_expression then 1 else 2 end as step, 0 as place
+        select format('drop column %I', name) as text, case when is_expression then 1 else 2 end as step, 0 as ordinal
         from compared where is_gone
         union all
-        select format('add column %I %s', name, definition), case when is_expression then 4 else 3 end, place
+        select format('add column %I %s', name, definition), case when is_expression then 4 else 3 end, ordinal
         from new where name not in (select compared.name from compared where not is_gone)
     ) as change;
     if changes is not null then

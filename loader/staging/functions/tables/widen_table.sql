@@ -7,19 +7,19 @@ declare
     changes text;
 begin
     execute format('create temporary table %I (%s) on commit drop', pattern, (
-        select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.place)
-        from jsonb_array_elements(definitions) with ordinality as one (value, place)
+        select string_agg(format('%I %s', one.value ->> 0, one.value ->> 1), ', ' order by one.ordinal)
+        from jsonb_array_elements(definitions) with ordinality as one (value, ordinal)
     ));
     with compared as (
         select
-            new.*, one.value ->> 1 as definition, one.place, own.is_other, bool_or(own.is_other) over () as has_other
-        from jsonb_array_elements(definitions) with ordinality as one (value, place)
+            new.*, one.value ->> 1 as definition, one.ordinal, own.is_other, bool_or(own.is_other) over () as has_other
+        from jsonb_array_elements(definitions) with ordinality as one (value, ordinal)
         inner join cdc.column_forms(('pg_temp.' || quote_ident(pattern))::regclass) as new on new.name = one.value ->> 0
         inner join cdc.column_forms(target) as old on old.name = new.name
         cross join lateral (select old.form not in (new.form, new.roomy_form) as is_other) as own
     )
 
-    select string_agg(change.text, ', ' order by change.step, compared.place) into changes
+    select string_agg(change.text, ', ' order by change.step, compared.ordinal) into changes
     from compared
     inner join pg_attribute as a on a.attrelid = ('pg_temp.' || quote_ident(pattern))::regclass and a.attname = compared.name
     cross join lateral (

@@ -1,6 +1,6 @@
 -- SQL: the columns of a model's table with their types and constraints. A text has the collation
 -- that the query gives it.
-create or replace function cdc.column_definitions(compiled jsonb) returns table (name text, sql text, place bigint)
+create or replace function cdc.column_definitions(compiled jsonb) returns table (name text, sql text, ordinal bigint)
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
         one.name,
@@ -20,6 +20,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             ) then ' not null'
             else ''
         end,
-        one.place
+        one.ordinal
     from cdc.list_columns(compiled) as one
 $$;

@@ -5,8 +5,8 @@
 create or replace function cdc.compared_columns(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     with state as (
-        select value ->> 'name' as name, value ->> 'type' as type, value ->> 'counted_by' as counted_by, place
-        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+        select value ->> 'name' as name, value ->> 'type' as type, value ->> 'counted_by' as counted_by, ordinal
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
         where compiled ->> 'kind' <> 'rows'
         union all
         select 'rows', 'bigint', null, 1
@@ -14,11 +14,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     ),
 
     columns as (
-        select state.name, state.type, state.place, state.place as state_place, 'not is_own' as whose, counting.place as counting_place
+        select state.name, state.type, state.ordinal, state.ordinal as state_ordinal, 'not is_own' as whose, counting.ordinal as counting_ordinal
         from state
         left join state as counting on counting.name = state.counted_by
         union all
-        select part.name, state.type, part.place + (select count(*) from state), state.place, 'source_no = ' || part.source_no::text, null
+        select part.name, state.type, part.ordinal + (select count(*) from state), state.ordinal, 'source_no = ' || part.source_no::text, null
         from cdc.part_columns(compiled) as part
         inner join state on state.name = part.state_name and compiled ->> 'kind' <> 'rows'
     ),
@@ -26,34 +26,34 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     added as (
         select columns.*, format(
             case
-                when counting_place is not null
+                when counting_ordinal is not null
                     then 'case when sum(own_%3$s) filter (where not is_own) > 0 then coalesce(sum(own_%1$s) filter (where %2$s), 0) end'
                 -- A total has its row of zeros without any rows.
                 when (compiled ->> 'is_total')::boolean then 'coalesce(sum(own_%1$s) filter (where %2$s), 0)'
                 else 'case when not bool_and(is_own) then coalesce(sum(own_%1$s) filter (where %2$s), 0) end'
             end,
-            state_place, whose, counting_place
+            state_ordinal, whose, counting_ordinal
         ) as given
         from columns
     )
 
     select jsonb_build_object(
         'own', string_agg(format(
-            case when compiled ->> 'kind' = 'rows' then '1::%3$s as own_%2$s' else '%1$I::%3$s as own_%2$s' end, name, place, type
-        ), ', ' order by place),
-        'given', string_agg(format('given.sums[%s]::%s', state_place, type), ', ' order by place),
+            case when compiled ->> 'kind' = 'rows' then '1::%3$s as own_%2$s' else '%1$I::%3$s as own_%2$s' end, name, ordinal, type
+        ), ', ' order by ordinal),
+        'given', string_agg(format('given.sums[%s]::%s', state_ordinal, type), ', ' order by ordinal),
         'sums', string_agg(format(
             'sum(own_%1$s) filter (where is_own) as own_%1$s, %2$s as right_%1$s, '
-            'sum(own_%1$s) filter (where is_ignored) as ignored_%1$s', place, given
-        ), e',\n        ' order by place),
+            'sum(own_%1$s) filter (where is_ignored) as ignored_%1$s', ordinal, given
+        ), e',\n        ' order by ordinal),
         'totals', string_agg(format(
             'array[%1$L, coalesce(trim_scale(sum(own_%2$s)), 0)::text, coalesce(trim_scale(sum(right_%2$s)), 0)::text, '
-            'coalesce(trim_scale(sum(ignored_%2$s)), 0)::text]', name, place
-        ), e',\n        ' order by place),
-        'own_list', string_agg(format('own_%s', place), ', ' order by place),
-        'right_list', string_agg(format('right_%s', place), ', ' order by place),
+            'coalesce(trim_scale(sum(ignored_%2$s)), 0)::text]', name, ordinal
+        ), e',\n        ' order by ordinal),
+        'own_list', string_agg(format('own_%s', ordinal), ', ' order by ordinal),
+        'right_list', string_agg(format('right_%s', ordinal), ', ' order by ordinal),
         'pairs', string_agg(
-            format('(%1$L, own_%2$s, right_%2$s, %3$s)', name, place, (counting_place is null)::text), ', ' order by place
+            format('(%1$L, own_%2$s, right_%2$s, %3$s)', name, ordinal, (counting_ordinal is null)::text), ', ' order by ordinal
         )
     )
     from added

@@ -3,10 +3,10 @@
 create or replace function cdc.compared_keys(compiled jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select jsonb_build_object(
-        'own_keys', coalesce(string_agg(format('%s as key_%s, ', own, place), '' order by place), ''),
-        'given_keys', coalesce(string_agg(format('given.dimensions[%s]::%s, ', place, typed), '' order by place), ''),
-        'key_texts', coalesce(string_agg(cdc.as_text('key_' || place, type), ', ' order by place), ''),
-        'grouped', coalesce('group by ' || string_agg(format('key_%s', place), ', ' order by place), '')
+        'own_keys', coalesce(string_agg(format('%s as key_%s, ', own, ordinal), '' order by ordinal), ''),
+        'given_keys', coalesce(string_agg(format('given.dimensions[%s]::%s, ', ordinal, typed), '' order by ordinal), ''),
+        'key_texts', coalesce(string_agg(cdc.as_text('key_' || ordinal, type), ', ' order by ordinal), ''),
+        'grouped', coalesce('group by ' || string_agg(format('key_%s', ordinal), ', ' order by ordinal), '')
     )
     from (
         select
@@ -14,7 +14,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             case when compiled ->> 'kind' = 'rows' then 'text' else one.type end as type,
             case when compiled ->> 'kind' = 'rows' then 'text collate "C"' else cdc.typed(compiled, one.name, one.type) end as typed,
             case when compiled ->> 'kind' = 'rows' then cdc.as_text(quote_ident(one.name), one.type) || ' collate "C"' else quote_ident(one.name) end as own,
-            row_number() over (order by one.place) as place
+            row_number() over (order by one.ordinal) as ordinal
         from cdc.list_columns(compiled) as one
         where one.kind = 'key' or compiled ->> 'kind' = 'rows'
     ) as key

@@ -8,17 +8,17 @@ begin
     return (
         select string_agg(
             piece.text || coalesce("values" ->> piece.name, case when piece.name is not null then '{' || piece.name || '}' end, ''),
-            '' order by piece.place
+            '' order by piece.ordinal
         )
         from (
             select
                 one.match[1] as text,
                 one.match[2] as name,
-                one.place
+                one.ordinal
             from regexp_matches(
                 regexp_replace(template, '[$](routine|reader)[$]', '$\1' || mark || '$', 'g'),
                 '([^{]*(?:\{(?![a-z_]+\})[^{]*)*)(?:\{([a-z_]+)\})?', 'g'
-            ) with ordinality as one (match, place)
+            ) with ordinality as one (match, ordinal)
         ) as piece
     );
 end

@@ -4,9 +4,9 @@ create or replace function cdc.group_forms(compiled jsonb, side text, prefix tex
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select array(
         select form.sql
-        from jsonb_array_elements(compiled -> 'group') with ordinality as own (value, place)
+        from jsonb_array_elements(compiled -> 'group') with ordinality as own (value, ordinal)
         cross join lateral (select prefix || quote_ident(own.value ->> side) as sql, own.value ->> 'type' as type) as named
         cross join lateral unnest(cdc.null_safe(cdc.bounded(named.sql, named.type), named.type, false)) as form (sql)
-        order by own.place
+        order by own.ordinal
     )
 $$;

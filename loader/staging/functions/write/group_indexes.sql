@@ -12,7 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             from cdc.group_keys(compiled) as key
             cross join lateral (select cdc.in_base(compiled, key.sought) as expression) as own
             where cdc.never_fails(cdc.in_base(compiled, key.expression))
-            order by key.place
+            order by key.ordinal
         ) as keys
         where compiled ? 'select' and not exists (select from jsonb_array_elements_text(compiled #> '{select,keys}') as key (expression)
             where cdc.in_base(compiled, key.expression) is null

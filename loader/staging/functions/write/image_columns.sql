@@ -1,5 +1,5 @@
 -- The columns of a source as a routine cuts them out of a change: `image.v` holds the texts of what the model needs,
--- in the places that the third argument has for it. What only a CTE hands up is null.
+-- at the ordinals that the third argument has for it. What only a CTE hands up is null.
 create or replace function cdc.image_columns(source jsonb, source_no integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(
@@ -18,10 +18,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             )
             when value ->> 'type' = 'text' then format('image.v[($3)[%s][%s]]', source_no, needed_no)
             else format('image.v[($3)[%s][%s]]::%s', source_no, needed_no, value ->> 'type')
-        end || coalesce(' collate ' || (value ->> 'collation'), ''), value ->> 'name'), '' order by place
+        end || coalesce(' collate ' || (value ->> 'collation'), ''), value ->> 'name'), '' order by ordinal
     ), '')
     from (
-        select one.*, count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.place) as needed_no
-        from jsonb_array_elements(source -> 'columns') with ordinality as one (value, place)
+        select one.*, count(*) filter (where (one.value ->> 'is_needed')::boolean) over (order by one.ordinal) as needed_no
+        from jsonb_array_elements(source -> 'columns') with ordinality as one (value, ordinal)
     ) as columns
 $$;

@@ -4,7 +4,7 @@ create or replace function cdc.in_base(compiled jsonb, expression text) returns 
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with tokens as (
         select
-            scanned.place,
+            scanned.ordinal,
             scanned.token,
             lead(scanned.token) over near as next_token,
             lead(scanned.token, 2) over near as column_token,
@@ -12,7 +12,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             lag(scanned.token, 2) over near as alias_token,
             string_agg(scanned.token, '') over (near rows between 2 preceding and 1 preceding) as before
         from cdc.scan(expression) as scanned
-        window near as (order by scanned.place)
+        window near as (order by scanned.ordinal)
     ),
 
     columns as (
@@ -40,7 +40,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             when named.column_name is not null then quote_ident(named.base_name)
             when named.is_part then ''
             else named.token
-        end, '' order by named.place
+        end, '' order by named.ordinal
     ) end
     from named
 $$;

@@ -2,6 +2,6 @@
 create or replace function cdc.link_columns(compiled jsonb, number integer, item integer, form text default '%I')
 returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select string_agg(format(form, link.value ->> item), ', ' order by place)
-    from jsonb_array_elements(compiled #> array['joins', 'nullable', number::text]) with ordinality as link (value, place)
+    select string_agg(format(form, link.value ->> item), ', ' order by ordinal)
+    from jsonb_array_elements(compiled #> array['joins', 'nullable', number::text]) with ordinality as link (value, ordinal)
 $$;

@@ -18,7 +18,7 @@ $template$with totals as (
 select done.emptied, done.least, changed_rows.before, changed_rows.after
 into waltally_emptied, waltally_least_count, before, after
 from (
-    select array_agg(waltally_place) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
+    select array_agg(waltally_ctid) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
     from merged
 ) as done
 cross join (

@@ -3,10 +3,10 @@
 create or replace function cdc.name_keys(expression text, keys jsonb) returns text
 language plpgsql immutable strict set search_path = pg_catalog, pg_temp as $$
 declare
-    tokens constant text[] := array(select one.token from cdc.scan(expression) as one order by one.place);
+    tokens constant text[] := array(select one.token from cdc.scan(expression) as one order by one.ordinal);
     -- Blanks differ with the depth at which an expression is printed.
     code constant bigint[] := array(
-        select one.place from unnest(tokens) with ordinality as one (token, place) where one.token !~ '^\s' order by one.place
+        select one.ordinal from unnest(tokens) with ordinality as one (token, ordinal) where one.token !~ '^\s' order by one.ordinal
     );
     -- Of each grouped expression, the longest first.
     names constant jsonb := (
@@ -16,33 +16,33 @@ declare
                 key.number,
                 array(
                     select scanned.token from cdc.scan(key.value ->> 'expression') as scanned
-                    where scanned.token !~ '^\s' order by scanned.place
+                    where scanned.token !~ '^\s' order by scanned.ordinal
                 ) as tokens
             from jsonb_array_elements(keys) with ordinality as key (value, number)
             where (key.value ->> 'is_constant')::boolean is not true
         ) as named
     );
     named text := '';
-    place integer := 1;
+    position integer := 1;
     key record;
 begin
-    while place <= cardinality(code) loop
+    while position <= cardinality(code) loop
         select one.value ->> 0 as number, jsonb_array_length(one.value -> 1) as size into key
         from jsonb_array_elements(names) with ordinality as one (value, rank)
         where
-            one.value -> 1 = to_jsonb(array(select tokens[n] from unnest(code[place:place + jsonb_array_length(one.value -> 1) - 1]) as n))
+            one.value -> 1 = to_jsonb(array(select tokens[n] from unnest(code[position:position + jsonb_array_length(one.value -> 1) - 1]) as n))
             -- A function, a part of a name, or a type that is called like the column.
-            and coalesce(tokens[code[place + jsonb_array_length(one.value -> 1)]], '') not in ('(', '.', '''')
-            and coalesce(tokens[code[place - 1]], '') not in ('.', ':')
+            and coalesce(tokens[code[position + jsonb_array_length(one.value -> 1)]], '') not in ('(', '.', '''')
+            and coalesce(tokens[code[position - 1]], '') not in ('.', ':')
         order by one.rank
         limit 1;
-        named := named || case when place > 1 and code[place] > code[place - 1] + 1 then ' ' else '' end;
+        named := named || case when position > 1 and code[position] > code[position - 1] + 1 then ' ' else '' end;
         if key.number is null then
-            named := named || tokens[code[place]];
-            place := place + 1;
+            named := named || tokens[code[position]];
+            position := position + 1;
         else
             named := named || 'waltally_key_' || key.number::text;
-            place := place + key.size;
+            position := position + key.size;
         end if;
     end loop;
     return named;

@@ -41,8 +41,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             of_joins.relation,
             of_joins.method,
             (
-                select string_agg(quote_ident(name), ', ' order by place)
-                from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, place)
+                select string_agg(quote_ident(name), ', ' order by ordinal)
+                from unnest(coalesce(of_joins.short_names, array[of_joins.first_name])) with ordinality as one (name, ordinal)
             ) as columns,
             of_joins.short_names as plain_names
         from of_joins

@@ -12,8 +12,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     from (
         select
             scanned.token,
-            lead(scanned.token) over (order by scanned.place) as next_token,
-            lag(scanned.token) over (order by scanned.place) as former_token
+            lead(scanned.token) over (order by scanned.ordinal) as next_token,
+            lag(scanned.token) over (order by scanned.ordinal) as former_token
         from cdc.scan(expression) as scanned
         where scanned.token !~ '^\s+$'
     ) as one

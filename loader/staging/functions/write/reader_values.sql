@@ -1,5 +1,5 @@
 -- The third part of the template of write_reader: changes that look alike become one, with the values of its rows, and
--- the places of those that are `missing`.
+-- the ordinals of those that are `missing`.
 create or replace function cdc.reader_values() returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
@@ -55,13 +55,13 @@ $template$    -- Changes are alike if their tokens are. So each value is read on
                         or array_position(new_tokens, null) is not null and action in ('U', 'I')
                     )
                     then array(
-                        select one.place::integer from unnest(old_tokens) with ordinality as one (token, place)
+                        select one.ordinal::integer from unnest(old_tokens) with ordinality as one (token, ordinal)
                         where one.token is null and action in ('U', 'D')
                         union
-                        select one.place::integer from unnest(new_tokens) with ordinality as one (token, place)
+                        select one.ordinal::integer from unnest(new_tokens) with ordinality as one (token, ordinal)
                         where one.token is null and action in ('U', 'I')
                         union
-                        select -one.place::integer from unnest(new_tokens) with ordinality as one (token, place)
+                        select -one.ordinal::integer from unnest(new_tokens) with ordinality as one (token, ordinal)
                         where one.token is null and action = 'U'
                     )
             end as missing

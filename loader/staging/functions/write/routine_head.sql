@@ -4,7 +4,7 @@
 --               refill: the same during a rebuild, whose baseline was taken without `truncated` tables. list: list what
 --               could not be counted, change by change.
 -- table_nos     of each source, the reader's number of its table
--- places        of each source, where a change has the values of its columns
+-- ordinals      of each source, where a change has the values of its columns
 -- changed_rows  null where no model reads this one; then before and after, its changed rows, stay null
 create or replace function cdc.routine_head() returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
@@ -14,7 +14,7 @@ $template$create or replace function {routine}(
     slot text,
     changes cdc.change[],
     table_nos integer[],
-    places integer[],
+    ordinals integer[],
     truncated text[],
     changed_rows anyarray,
     out rejected_lsn pg_lsn, out is_reset boolean, out lost_lsn pg_lsn, out before anyarray, out after anyarray

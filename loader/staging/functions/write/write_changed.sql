@@ -1,4 +1,4 @@
--- SQL: the rows of a model that changed, each with a sign. What was in one place of `former` and is in the same place
+-- SQL: the rows of a model that changed, each with a sign. What has one ordinal in `former` and the same ordinal
 -- of `present`, and looks alike in what the query reads, is left out; null stands where there was or is no row. The
 -- model is named, so that a session plans again when its columns change: a column that has gone would be null.
 -- `is_queued`: the rows that changed one after the other while the model was filled.

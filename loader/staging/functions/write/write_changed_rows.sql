@@ -15,11 +15,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             e' || array(\n            select found.row::%2$s from cdc.find_null_groups(\n                %3$L,\n                %4$L,\n                %5$L,\n                ('
             'select jsonb_agg(jsonb_build_array(\n        %6$s\n        )) from %1$s where %7$s and (\n        %8$s))\n            ) as found (row)\n        )',
             groups, relation, relation,
-            array_agg(value ->> 'name' order by place), array_agg(value ->> 'type' order by place),
+            array_agg(value ->> 'name' order by ordinal), array_agg(value ->> 'type' order by ordinal),
             cdc.write_names(compiled -> 'keys', groups || '.%I::text'),
             returns_rows,
             cdc.write_names(compiled -> 'keys', groups || '.%I is null', ' or ')
         ) else '' end
     )
-    from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+    from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal)
 $$;

@@ -5,8 +5,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(cdc.join_lines(array_agg(
         quote_ident(name)
         || coalesce(' collate ' || (compiled #>> array['collations', name]) || case when is_named then ' as ' || quote_ident(name) else '' end, '')
-        order by place
+        order by ordinal
     )), '')
-    from jsonb_array_elements(columns) with ordinality as one (value, place)
+    from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
     cross join lateral (select value ->> 'name' as name) as own
 $$;

@@ -4,8 +4,8 @@ create or replace function cdc.write_delta(compiled jsonb, model text, is_queued
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     numbers constant integer[] := array(
-        select place::integer from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
-        where value ->> 'model' = write_delta.model order by place
+        select ordinal::integer from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, ordinal)
+        where value ->> 'model' = write_delta.model order by ordinal
     );
     nullable constant integer[] := array(select n from unnest(numbers) as n where compiled #> '{joins,nullable}' ? n::text order by n);
     terms text := nullif(cdc.write_terms(compiled, array(select n from unnest(numbers) as n where n <> all (nullable) order by n)), '');

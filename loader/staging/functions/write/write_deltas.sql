@@ -62,8 +62,8 @@ $template$,
             'keys', case when own.keys <> '' then own.keys || e',\n        ' else '' end,
             'grouped', case when own.keys <> '' then e',\n        ' || own.keys else '' end,
             'baseline', concat_ws(e',\n        ', (
-                select cdc.join_lines(array_agg(format('counted.dimensions[%s]::%s', place, value ->> 'type') order by place))
-                from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+                select cdc.join_lines(array_agg(format('counted.dimensions[%s]::%s', ordinal, value ->> 'type') order by ordinal))
+                from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal)
             ), sums.measures),
             -- A total has its row of zeros without any.
             'zeros', case when (compiled ->> 'is_total')::boolean then e'\n        union all\n        select null, null' || sums.zeros else '' end,
@@ -75,12 +75,12 @@ $template$,
     from (select cdc.write_names(compiled -> 'keys', 'query.%I') as keys) as own
     cross join (
         select
-            cdc.join_lines(array_agg(format('counted.measures[%s]::numeric', place) order by place)) as measures,
+            cdc.join_lines(array_agg(format('counted.measures[%s]::numeric', ordinal) order by ordinal)) as measures,
             repeat(', 0::numeric', count(*)::integer) as zeros,
             string_agg(format(
                 case value ->> 'type' when 'numeric' then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
                 else 'coalesce(sum(query.%I * units.sign * units.unit), 0)' end, value ->> 'name'
-            ), e',\n        ' order by place) as added
-        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place)
+            ), e',\n        ' order by ordinal) as added
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, ordinal)
     ) as sums
 $$;

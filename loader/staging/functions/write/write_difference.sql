@@ -5,12 +5,12 @@ create or replace function cdc.write_difference(compiled jsonb, relation text, m
 language sql stable set search_path = pg_catalog, pg_temp as $$
     with columns as (
         select
-            place,
+            ordinal,
             value ->> 'name' as name,
-            place <= jsonb_array_length(compiled -> 'keys') as is_key,
+            ordinal <= jsonb_array_length(compiled -> 'keys') as is_key,
             format(
                 case
-                    when place <= jsonb_array_length(compiled -> 'keys') then '%I'
+                    when ordinal <= jsonb_array_length(compiled -> 'keys') then '%I'
                     when value ->> 'type' in ('real', 'double precision') and value ? 'again'
                         then '(case when %1$I = 0 then ''0'' when abs(%1$I) < ''Infinity'' then to_char(%1$I, ''9.99999999EEEE'') else %1$I::text end)'
                     -- These have no = of their own.
@@ -21,7 +21,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
                     else '%I'
                 end, value ->> 'name'
             ) as compared
-        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'state_columns')) with ordinality as one (value, place)
+        from jsonb_array_elements((compiled -> 'keys') || (compiled -> 'state_columns')) with ordinality as one (value, ordinal)
     )
 
     select cdc.fill(
@@ -62,16 +62,16 @@ $template$,
             'inputs', cdc.write_inputs(compiled),
             'query', compiled ->> 'query',
             'most', most,
-            'columns', string_agg(format('%s as t%s', compared, place), ', ' order by place),
-            'keys', coalesce(string_agg(format('t%s::text', place), ', ' order by place) filter (where is_key), ''),
-            'grouped', coalesce('group by ' || string_agg(format('t%s', place), ', ' order by place) filter (where is_key), ''),
+            'columns', string_agg(format('%s as t%s', compared, ordinal), ', ' order by ordinal),
+            'keys', coalesce(string_agg(format('t%s::text', ordinal), ', ' order by ordinal) filter (where is_key), ''),
+            'grouped', coalesce('group by ' || string_agg(format('t%s', ordinal), ', ' order by ordinal) filter (where is_key), ''),
             'sides', concat_ws(', ', 'count(*) filter (where is_own) as own_rows, count(*) filter (where not is_own) as counted_rows', string_agg(format(
                 'max(t%1$s::text) filter (where is_own) as own_%1$s, max(t%1$s::text) filter (where not is_own) as counted_%1$s, '
-                'count(distinct t%1$s) > 1 or count(t%1$s) = 1 as differs_%1$s', place
-            ), ', ' order by place) filter (where not is_key)),
+                'count(distinct t%1$s) > 1 or count(t%1$s) = 1 as differs_%1$s', ordinal
+            ), ', ' order by ordinal) filter (where not is_key)),
             'values', concat_ws(
                 ', ', case when compiled ? 'group' then '(''rows'', own_rows <> counted_rows, own_rows::text, counted_rows::text)' end,
-                string_agg(format('(%L, differs_%s, own_%s, counted_%s)', name, place, place, place), ', ' order by place) filter (where not is_key)
+                string_agg(format('(%L, differs_%s, own_%s, counted_%s)', name, ordinal, ordinal, ordinal), ', ' order by ordinal) filter (where not is_key)
             )
         )
     )

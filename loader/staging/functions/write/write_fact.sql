@@ -14,13 +14,13 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
             'tables', cdc.write_tables(compiled),
             'needs', quote_literal((
-                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, e',\n        ' order by place) || ']'
-                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, e',\n        ' order by ordinal) || ']'
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
             )),
             'truncates', concat(
                 case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format($forget$
-        delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (place)
-        where old.slot_name = $2 and old.relation = %L and old.part = waltally_tables[own.place];$forget$, model_key) end,
+        delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (ordinal)
+        where old.slot_name = $2 and old.relation = %L and old.part = waltally_tables[own.ordinal];$forget$, model_key) end,
                 case when compiled -> 'sources' -> 1 is null and not (compiled ->> 'is_total')::boolean then format($empty$
         if $1 = 'add' and is_reset then
             delete from %s;

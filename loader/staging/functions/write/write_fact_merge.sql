@@ -9,7 +9,7 @@ create or replace function {merge}(
     slot text,
     good cdc.change[],
     table_nos integer[],
-    places integer[],
+    ordinals integer[],
     truncated text[],
     waltally_truncated integer[],
     waltally_group text,

@@ -48,10 +48,10 @@ $template$if exists (select from unnest(remaining) as change where change.missin
                 when state.name is null then 'null'
                 when state.type = 'bytea' then format('substr(stored.%I::text, 3)', state.name)
                 else cdc.as_text(format('stored.%I', state.name), state.type)
-            end, ', ' order by needed.place) as texts,
-            string_agg((state.name is not null)::text, ', ' order by needed.place) as flags,
-            string_agg((compiled -> 'read_columns' @> (needed.value -> 'name'))::text, ', ' order by needed.place) as reads
-        from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
+            end, ', ' order by needed.ordinal) as texts,
+            string_agg((state.name is not null)::text, ', ' order by needed.ordinal) as flags,
+            string_agg((compiled -> 'read_columns' @> (needed.value -> 'name'))::text, ', ' order by needed.ordinal) as reads
+        from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, ordinal)
         left join lateral (
             select one.value ->> 'name' as name, one.value ->> 'type' as type
             from jsonb_array_elements(compiled -> 'state_columns') as one (value)
@@ -61,21 +61,21 @@ $template$if exists (select from unnest(remaining) as change where change.missin
     ) as held
     cross join (
         select
-            string_agg(format('stored.%I %s ', key.value ->> 'name', cdc.equals(key.value ->> 'type')) || format(own.expression, 'old', own.place), ' and ' order by key.place) as is_old,
-            string_agg(format(own.expression || own.as_text, 'new', own.place), ', ' order by key.place) as new,
-            string_agg(format('given.%I', key.value ->> 'name') || own.as_text, ', ' order by key.place) as given
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place)
+            string_agg(format('stored.%I %s ', key.value ->> 'name', cdc.equals(key.value ->> 'type')) || format(own.expression, 'old', own.ordinal), ' and ' order by key.ordinal) as is_old,
+            string_agg(format(own.expression || own.as_text, 'new', own.ordinal), ', ' order by key.ordinal) as new,
+            string_agg(format('given.%I', key.value ->> 'name') || own.as_text, ', ' order by key.ordinal) as given
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal)
         cross join lateral (
             select
-                needed.place,
+                needed.ordinal,
                 case key.value ->> 'type'
                     when 'bytea' then '(''\x'' || ltrim(change.%1$s_values[($5)[1][%2$s]], ''\x''))::bytea'
                     else format('change.%%1$s_values[($5)[1][%%2$s]]::%s', needed.value ->> 'type')
                 end as expression,
                 -- IN looks for an operator by its name.
                 case when cdc.equals(key.value ->> 'type') = '=' then '' else '::text' end as as_text
-            from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, place)
-            where needed.value -> 'name' = compiled -> 'identity' -> (key.place::integer - 1)
+            from jsonb_path_query(compiled, '$.sources[0].columns[*] ? (@.is_needed == true)') with ordinality as needed (value, ordinal)
+            where needed.value -> 'name' = compiled -> 'identity' -> (key.ordinal::integer - 1)
         ) as own
     ) as keys
 $$;

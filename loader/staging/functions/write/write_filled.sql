@@ -15,11 +15,11 @@ $template$with waltally_filled as (
         select set_config('waltally.snapshot', pg_current_snapshot()::text, true) into waltally_snapshot;$template$,
         jsonb_build_object(
             'relation', relation,
-            'columns', string_agg(quote_ident(one.name), ', ' order by one.place),
+            'columns', string_agg(quote_ident(one.name), ', ' order by one.ordinal),
             'values', string_agg(
                 case when one.kind = 'id' then cdc.write_id(compiled, 'query')
                 when one.name = any (sums.names) then format('cdc.finite(query.%I)', one.name)
-                else cdc.write_whole(format('query.%I', one.name), one.exact, relation) end, ', ' order by one.place
+                else cdc.write_whole(format('query.%I', one.name), one.exact, relation) end, ', ' order by one.ordinal
             ),
             'inputs', cdc.write_inputs(compiled),
             'query', compiled ->> 'query'

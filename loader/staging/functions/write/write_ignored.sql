@@ -18,15 +18,15 @@ $template$,
         jsonb_build_object(
             'model_key', quote_literal(model_key),
             'keys', (
-                select coalesce(cdc.join_lines(array_agg(cdc.as_text(format('delta.%I', value ->> 'name'), value ->> 'type') order by place)), '')
-                from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+                select coalesce(cdc.join_lines(array_agg(cdc.as_text(format('delta.%I', value ->> 'name'), value ->> 'type') order by ordinal)), '')
+                from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal)
             ),
             'state_columns', cdc.write_names(compiled -> 'state_columns', '-delta.%I'),
             'deltas', deltas,
-            'table_nos', string_agg(format('($4)[%s]', place), ', ')
+            'table_nos', string_agg(format('($4)[%s]', ordinal), ', ')
         )
     )
-    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, ordinal)
     where (value ->> 'keeps_deleted')::boolean
     having count(*) > 0
 $$;

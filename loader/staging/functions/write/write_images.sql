@@ -10,19 +10,19 @@ $template$images_{number} as materialized (
             image.change_count as waltally_count{columns}
         from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
     )$template$,
-            jsonb_build_object('number', place, 'columns', cdc.image_columns(value, place::integer), 'keeps_deleted', value ->> 'keeps_deleted')
-        ), e',\n\n    ' order by place),
+            jsonb_build_object('number', ordinal, 'columns', cdc.image_columns(value, ordinal::integer), 'keeps_deleted', value ->> 'keeps_deleted')
+        ), e',\n\n    ' order by ordinal),
         'weights', string_agg(format(
-            'select distinct %1$s, waltally_ignored_lsn, waltally_sign, waltally_count from images_%1$s', place
-        ), e'\n            union all\n            ' order by place),
+            'select distinct %1$s, waltally_ignored_lsn, waltally_sign, waltally_count from images_%1$s', ordinal
+        ), e'\n            union all\n            ' order by ordinal),
         'inputs', string_agg(cdc.fill(
 $template$waltally_source_{number} as (
             select * from images_{number}
             where units.source_no = {number} and waltally_sign = units.sign
                 and waltally_ignored_lsn is not distinct from units.ignored_lsn and waltally_count & units.unit > 0
         )$template$,
-            jsonb_build_object('number', place)
-        ), e',\n        ' order by place)
+            jsonb_build_object('number', ordinal)
+        ), e',\n        ' order by ordinal)
     )
-    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, place)
+    from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, ordinal)
 $$;

@@ -5,11 +5,11 @@ create or replace function cdc.write_inputs(
 ) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select string_agg(
-        format('waltally_source_%s as (%s)', place, coalesce(given ->> place::text, format(
+        format('waltally_source_%s as (%s)', ordinal, coalesce(given ->> ordinal::text, format(
             'select %s from %I.%I as stored%s',
             cdc.model_columns(value, 'stored'), value ->> 'schema', value ->> 'name',
-            case when place <> all (used) then ' where false' else '' end
-        ))), e',\n            ' order by place
+            case when ordinal <> all (used) then ' where false' else '' end
+        ))), e',\n            ' order by ordinal
     )
-    from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, place)
+    from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, ordinal)
 $$;

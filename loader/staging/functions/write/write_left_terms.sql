@@ -11,20 +11,20 @@ declare
         select case when count(distinct own.columns) = 1 then min(own.near) end
         from unnest(numbers) as n
         cross join lateral (
-            select array_agg(link.value ->> 0 order by place) as columns, min(link.value ->> 1)::integer as near
-            from jsonb_array_elements(links -> n::text) with ordinality as link (value, place)
+            select array_agg(link.value ->> 0 order by ordinal) as columns, min(link.value ->> 1)::integer as near
+            from jsonb_array_elements(links -> n::text) with ordinality as link (value, ordinal)
         ) as own
         having count(distinct own.near) = 1 and count(own.near) = count(*)
     );
     near_context text := '';
     context text;
     given jsonb := '{}'::jsonb;
-    place_condition text := 'stored.ctid = any (array(select near.waltally_place from near))';
+    ctid_condition text := 'stored.ctid = any (array(select near.waltally_ctid from near))';
 begin
     if near is not null then
         near_context := 'near as materialized (' || (
             select string_agg(format(
-                'select stored.ctid as waltally_place, %s from %s as stored where (%s) in (select %s from changed)',
+                'select stored.ctid as waltally_ctid, %s from %s as stored where (%s) in (select %s from changed)',
                 (
                     select string_agg(distinct format('stored.%I', link.value ->> 2), ', ')
                     from unnest(numbers) as m
@@ -43,13 +43,13 @@ begin
     while near is not null loop
         given := given || jsonb_build_object(near::text, format(
             'select %s from %s as stored where %s',
-            cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), place_condition
+            cdc.model_columns(compiled -> 'inputs' -> (near - 1), 'stored'), cdc.input_relation(compiled, near), ctid_condition
         ));
         exit when links #>> array[near::text, '0', '1'] is null;
-        place_condition := format(
+        ctid_condition := format(
             '(%s) in (select %s from %s as stored where %s)',
             cdc.link_columns(compiled, near, 2, 'stored.%I'), cdc.link_columns(compiled, near, 0, 'stored.%I'),
-            cdc.input_relation(compiled, near), place_condition
+            cdc.input_relation(compiled, near), ctid_condition
         );
         near := (links #>> array[near::text, '0', '1'])::integer;
     end loop;

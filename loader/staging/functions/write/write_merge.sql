@@ -26,13 +26,13 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'is_same', cdc.write_names(compiled -> 'keys', '(stored.%1$I %5$s totals.%1$I or num_nulls(stored.%1$I, totals.%1$I) = 2)', ' and '),
             'returned', cdc.write_returned(compiled, returns_rows),
             'sums', cdc.write_sums(compiled),
-            'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.place) filter (where one.kind <> 'expression')),
+            'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.ordinal) filter (where one.kind <> 'expression')),
             'values', cdc.join_lines(array_agg(case
                 when one.kind = 'id' then cdc.write_id(compiled, 'totals')
                 when one.counted_by is not null
                     then format('case when totals.%1$I <> 0 or totals.%2$I <> 0 then totals.%2$I end', one.counted_by, one.name)
                 else cdc.write_whole(format('totals.%I', one.name), one.exact, relation)
-            end order by one.place) filter (where one.kind <> 'expression')),
+            end order by one.ordinal) filter (where one.kind <> 'expression')),
             'additions', cdc.join_lines(array_agg(
                 case
                     when cdc.is_anew(compiled, one.name) then format('%1$I = excluded.%1$I', one.name)
@@ -42,7 +42,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                         '%1$I = case when stored.%2$I + excluded.%2$I > 0 then coalesce(stored.%1$I, 0) + coalesce(excluded.%1$I, 0) end',
                         one.name, one.counted_by
                     )
-                end order by one.place
+                end order by one.ordinal
             ) filter (where one.kind in ('state', 'part')))
         )
     )

@@ -5,6 +5,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(cdc.join_lines(array_agg(format(
         form, value ->> 'name', value ->> 'type', coalesce(value ->> 'exact', value ->> 'type'), coalesce(' collate ' || (value ->> 'collation'), ''),
         cdc.equals(value ->> 'type')
-    ) order by place), separator), '')
-    from jsonb_array_elements(columns) with ordinality as one (value, place)
+    ) order by ordinal), separator), '')
+    from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
 $$;

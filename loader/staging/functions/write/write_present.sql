@@ -13,11 +13,11 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
             coalesce(string_agg(format(
                 case when compiled ? 'order' and compiled -> 'group' @> jsonb_build_array(jsonb_build_object('column', value -> 'name'))
                     then 'touched.%I' else 'stored.%I' end, value ->> 'name'
-            ), ', ' order by place), '1 as waltally_nothing'),
+            ), ', ' order by ordinal), '1 as waltally_nothing'),
             cdc.input_relation(compiled, 1),
             cdc.match_group(compiled, 'column')
         ))),
         compiled ->> 'query'
     )
-    from jsonb_array_elements(compiled #> '{inputs,0,columns}') with ordinality as one (value, place)
+    from jsonb_array_elements(compiled #> '{inputs,0,columns}') with ordinality as one (value, ordinal)
 $$;

@@ -9,8 +9,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 -- Else it would be a text in json.
                 case when value ->> 'type' in ('json', 'jsonb') then '(queued.change ->> %1$L)::%2$s as %1$I' else 'own.%1$I' end,
                 value ->> 'name', value ->> 'type'
-            ) end, ', ' order by place),
+            ) end, ', ' order by ordinal),
         own
     )
-    from jsonb_array_elements(columns) with ordinality as one (value, place)
+    from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
 $$;

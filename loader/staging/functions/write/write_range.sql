@@ -21,16 +21,16 @@ $template$,
             'inputs', (
                 select string_agg(
                     format(
-                        'waltally_source_%s as (select %s%s)', source.place, columns.list,
-                        case when source.place = source_no then ' ' || range else ' where false' end
+                        'waltally_source_%s as (select %s%s)', source.ordinal, columns.list,
+                        case when source.ordinal = source_no then ' ' || range else ' where false' end
                     ),
-                    e',\n' order by source.place
+                    e',\n' order by source.ordinal
                 )
-                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, place)
+                from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
                 cross join lateral (
                     select coalesce(string_agg(
                         format('%s as %I', case
-                            when source.place <> source_no or not (own.value ->> 'is_needed')::boolean
+                            when source.ordinal <> source_no or not (own.value ->> 'is_needed')::boolean
                                 then format('null::%s', own.value ->> 'type')
                             when own.value ->> 'type' in ('numeric', 'float4', 'float8') then cdc.write_finite(
                                 quote_ident(own.value ->> 'name'),
@@ -39,10 +39,10 @@ $template$,
                             else format('%I::%s', own.value ->> 'name', own.value ->> 'type')
                         end || coalesce(
                             ' collate ' || (own.value ->> 'collation'), case when own.type in ('text', 'varchar', 'bpchar') then ' collate "default"' else '' end
-                        ), own.value ->> 'name'), ', ' order by own.place
+                        ), own.value ->> 'name'), ', ' order by own.ordinal
                     ), '') as list
-                    from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, place)
-                    cross join lateral (select one.value, one.place, rtrim(one.value ->> 'type', '[]') as type) as own
+                    from jsonb_array_elements(source.value -> 'columns') with ordinality as one (value, ordinal)
+                    cross join lateral (select one.value, one.ordinal, rtrim(one.value ->> 'type', '[]') as type) as own
                 ) as columns
             ),
             -- Of rows every column tells them apart.
@@ -52,7 +52,7 @@ $template$,
                         when compiled ->> 'kind' = 'rows' and one.kind = 'key'
                             then cdc.write_row_key(compiled, own.text)
                         else own.text
-                    end, ', ' order by one.place
+                    end, ', ' order by one.ordinal
                 )
                 from cdc.list_columns(compiled) as one
                 cross join lateral (select cdc.as_text(format('query.%I', one.name), one.type) as text) as own
@@ -67,8 +67,8 @@ $template$,
                         )
                         else 'query.%I::text'
                     end, value ->> 'name'
-                ), ', ' order by place)
-                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+                ), ', ' order by ordinal)
+                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
             ) end,
             'query', compiled ->> 'query'
         )

@@ -48,27 +48,27 @@ $template$,
                 'reader', reader,
                 'plain_tables', coalesce(string_agg(format(
                     'when action is not null and starts_with(header, %L) then %s',
-                    format('%s,"table":%s', to_json(split.schema_name), to_json(split.table_name)), split.place
-                ), e'\n                ' order by split.place), 'when false then 0'),
-                'tables', coalesce(string_agg(format('when %L then %s', split.name, split.place), e'\n                        ' order by split.place), 'when null then 0'),
-                'numbered', coalesce(string_agg(format('(%s, %L)', split.place, split.name), ', ' order by split.place), '(0, '''')'),
-                'columns', coalesce(format('case table_no %s end', string_agg(format('when %s then %L::text[]', split.place, array(select jsonb_array_elements_text(split.columns))), ' ' order by split.place)), 'null::text[]'),
-                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['old'], split.renamed)), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_tokens(split.columns, array['new', 'old'], split.renamed)), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.place, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.place), 'when 0 then null::text[]'),
-                'alone', coalesce(string_agg(format(' or table_no = %s%s', split.place, case split.alone when 'true' then ' and action = ''D''' else '' end), '' order by split.place) filter (where split.alone <> 'false'), ''),
-                'each', coalesce(string_agg(format(' or table_no = %s', split.place), '' order by split.place) filter (where split.alone = 'each'), '')
+                    format('%s,"table":%s', to_json(split.schema_name), to_json(split.table_name)), split.ordinal
+                ), e'\n                ' order by split.ordinal), 'when false then 0'),
+                'tables', coalesce(string_agg(format('when %L then %s', split.name, split.ordinal), e'\n                        ' order by split.ordinal), 'when null then 0'),
+                'numbered', coalesce(string_agg(format('(%s, %L)', split.ordinal, split.name), ', ' order by split.ordinal), '(0, '''')'),
+                'columns', coalesce(format('case table_no %s end', string_agg(format('when %s then %L::text[]', split.ordinal, array(select jsonb_array_elements_text(split.columns))), ' ' order by split.ordinal)), 'null::text[]'),
+                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['old'], split.renamed)), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
+                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['new', 'old'], split.renamed)), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
+                'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
+                'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
+                'alone', coalesce(string_agg(format(' or table_no = %s%s', split.ordinal, case split.alone when 'true' then ' and action = ''D''' else '' end), '' order by split.ordinal) filter (where split.alone <> 'false'), ''),
+                'each', coalesce(string_agg(format(' or table_no = %s', split.ordinal), '' order by split.ordinal) filter (where split.alone = 'each'), '')
             )
             from (
                 select
-                    one.place,
+                    one.ordinal,
                     one.value ->> 0 as name,
                     one.value ->> 3 as schema_name,
                     one.value ->> 4 as table_name,
                     one.value -> 1 as columns,
                     one.value ->> 2 as alone, coalesce(one.value -> 5, '{}') as renamed
-                from jsonb_array_elements(gives) with ordinality as one (value, place)
+                from jsonb_array_elements(gives) with ordinality as one (value, ordinal)
             ) as split
         )
     )

@@ -19,7 +19,7 @@ present as materialized (
 ),
 
 former as materialized (
-    select stored.ctid as waltally_place, row({stored})::text as waltally_text
+    select stored.ctid as waltally_ctid, row({stored})::text as waltally_text
     from touched
     inner join {relation} as stored on {own_rows}
 ),
@@ -27,7 +27,7 @@ former as materialized (
 gone as (
     delete from {relation} as stored
     where stored.ctid in (
-        select former.waltally_place from former
+        select former.waltally_ctid from former
         where not exists (select from present where present.waltally_text = former.waltally_text)
     )
     returning case when {returns_rows} then stored.* end as waltally_row
@@ -44,16 +44,16 @@ came as (
 )
 
 select array_agg(gone.waltally_row), array_agg(came.waltally_row) into before, after
-from (select row_number() over () as place, gone.waltally_row from gone where not gone.waltally_row is null) as gone
-full join (select row_number() over () as place, came.waltally_row from came where not came.waltally_row is null) as came using (place);
+from (select row_number() over () as ordinal, gone.waltally_row from gone where not gone.waltally_row is null) as gone
+full join (select row_number() over () as ordinal, came.waltally_row from came where not came.waltally_row is null) as came using (ordinal);
 $template$,
         jsonb_build_object(
             'changed', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
             'touched', (
                 select string_agg(listed.sql, ', ')
                 from (
-                    select format('%s as waltally_%s', form.sql, form.place) as sql
-                    from unnest(cdc.group_forms(compiled, 'column')) with ordinality as form (sql, place)
+                    select format('%s as waltally_%s', form.sql, form.ordinal) as sql
+                    from unnest(cdc.group_forms(compiled, 'column')) with ordinality as form (sql, ordinal)
                     union
                     select quote_ident(value ->> 'column') from jsonb_array_elements(compiled -> 'group')
                 ) as listed
@@ -66,8 +66,8 @@ $template$,
             'inserted', concat_ws(', ', quote_ident(compiled ->> 'surrogate_key'), cdc.write_names(own.columns, '%I')),
             'values', concat_ws(
                 ', ', case when compiled ? 'surrogate_key' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', '%I')) end,
-                (select string_agg(cdc.write_whole(quote_ident(value ->> 'name'), value ->> 'exact', relation), ', ' order by place)
-                from jsonb_array_elements(own.columns) with ordinality as one (value, place))
+                (select string_agg(cdc.write_whole(quote_ident(value ->> 'name'), value ->> 'exact', relation), ', ' order by ordinal)
+                from jsonb_array_elements(own.columns) with ordinality as one (value, ordinal))
             ),
             'returns_rows', returns_rows
         )

@@ -4,10 +4,10 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select format(
         e'perform cdc.reshape_table(\n        %L, %L,\n        %L\n        );',
         relation,
-        (select format(e'[\n        %s\n        ]', cdc.join_lines(array_agg(jsonb_build_array(name, sql)::text order by place))) from cdc.column_definitions(compiled)),
+        (select format(e'[\n        %s\n        ]', cdc.join_lines(array_agg(jsonb_build_array(name, sql)::text order by ordinal))) from cdc.column_definitions(compiled)),
         format(e'{"kind": "%s", "keys": [\n        %s\n        ]}', compiled ->> 'kind', (
-            select cdc.join_lines(array_agg(jsonb_build_object('name', value -> 'name', 'type', value -> 'type')::text order by place))
-            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place)
+            select cdc.join_lines(array_agg(jsonb_build_object('name', value -> 'name', 'type', value -> 'type')::text order by ordinal))
+            from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal)
         ))
     )
 $$;

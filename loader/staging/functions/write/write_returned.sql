@@ -2,9 +2,9 @@
 create or replace function cdc.write_returned(compiled jsonb, returns_rows text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.join_lines(
-        array(select format('stored.%I', value ->> 'name') from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place) order by place)
+        array(select format('stored.%I', value ->> 'name') from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal) order by ordinal)
         || array[
-            'stored.ctid as waltally_place',
+            'stored.ctid as waltally_ctid',
             format('stored.%I as waltally_rows', compiled ->> 'rows'),
             -- None of these may fall below zero.
             format('least(%s) as waltally_least', (

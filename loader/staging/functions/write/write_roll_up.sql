@@ -28,29 +28,29 @@ $template$select {keys}{all}
                         when not added @> jsonb_build_array(value)
                             then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
                         else format('waltally_touched.%I', value ->> 'name')
-                    end, ', ' order by place
+                    end, ', ' order by ordinal
                 )
-                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+                from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
             ),
             'added', cdc.write_names(added, 'sum(%1$I) as %1$I'),
             'linear', (
                 select string_agg(
-                    format(case when value ? 'again' then '0 as %1$I' else '%1$I' end, value ->> 'name'), ', ' order by place
+                    format(case when value ? 'again' then '0 as %1$I' else '%1$I' end, value ->> 'name'), ', ' order by ordinal
                 )
-                from jsonb_array_elements(added) with ordinality as one (value, place)
+                from jsonb_array_elements(added) with ordinality as one (value, ordinal)
             ),
             'values', coalesce((
                 select string_agg(format(
                     e'\n                union all\n                select %s%s from (%s) as counted',
                     keys,
                     (
-                        select string_agg(case when other.place = one.place
-                            then '(waltally_now > 0)::integer - (waltally_now - waltally_change > 0)::integer' else '0' end, ', ' order by other.place)
-                        from jsonb_array_elements(added) with ordinality as other (value, place)
+                        select string_agg(case when other.ordinal = one.ordinal
+                            then '(waltally_now > 0)::integer - (waltally_now - waltally_change > 0)::integer' else '0' end, ', ' order by other.ordinal)
+                        from jsonb_array_elements(added) with ordinality as other (value, ordinal)
                     ),
                     cdc.write_value_counts(compiled, one.value ->> 'again', one.value ->> 'value_type')
-                ), '' order by one.place)
-                from jsonb_array_elements(added) with ordinality as one (value, place)
+                ), '' order by one.ordinal)
+                from jsonb_array_elements(added) with ordinality as one (value, ordinal)
                 where one.value ? 'again'
             ), '')
         )

@@ -54,17 +54,17 @@ $template$,
             'gone', case when (compiled ->> 'has_old_rows')::boolean then '' else (
                 select format(
                     e'\n    union all\n    select\n        -1,\n        %s\n    from images as image\n    where image.waltally_sign = -1',
-                    string_agg(expression, e',\n        ' order by is_key desc, place)
+                    string_agg(expression, e',\n        ' order by is_key desc, ordinal)
                 )
                 from (
                     select
                         true as is_key,
-                        place,
+                        ordinal,
                         format('image.%I', name) as expression
-                    from jsonb_array_elements_text(compiled -> 'identity') with ordinality as one (name, place)
+                    from jsonb_array_elements_text(compiled -> 'identity') with ordinality as one (name, ordinal)
                     union all
-                    select false, place, format('null::%s', value ->> 'type')
-                    from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+                    select false, ordinal, format('null::%s', value ->> 'type')
+                    from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
                 ) as listed
             ) end
         )

@@ -52,7 +52,7 @@ $template$with changed as materialized (
             'deltas', deltas,
             'collated', cdc.write_collated(compiled, (compiled -> 'keys') || (compiled -> 'state_columns')),
             'columns', array_to_string(columns, ', '),
-            'values', (select string_agg(cdc.write_whole(format('changed.%I', one.name), one.exact, relation), ', ' order by one.place) from cdc.list_columns(compiled) as one),
+            'values', (select string_agg(cdc.write_whole(format('changed.%I', one.name), one.exact, relation), ', ' order by one.ordinal) from cdc.list_columns(compiled) as one),
             'stored', 'stored.' || array_to_string(columns, ', stored.'),
             'excluded', 'excluded.' || array_to_string(columns, ', excluded.'),
             'keys', array_to_string(keys, ', '),

@@ -6,17 +6,17 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     has_old_rows constant boolean := (compiled ->> 'has_old_rows')::boolean;
     table_name constant text := compiled #>> '{sources,0,table}';
-    columns constant text[] := array(select format('%I', one.name) from cdc.list_columns(compiled) as one order by one.place);
+    columns constant text[] := array(select format('%I', one.name) from cdc.list_columns(compiled) as one order by one.ordinal);
     keys constant text[] := array(
         select format('%I', value ->> 'name')
-        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, place) order by place
+        from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal) order by ordinal
     );
     needs constant jsonb := jsonb_path_query_array(compiled, '$.sources[0].columns[*] ? (@.is_needed == true).name');
     -- What the old row of a change has to have, and a new one that is not an insert's: the rest may be what it was.
     key_nos constant text := (
-        select format('array[%s]', string_agg(format('($5)[1][%s]', needed.place), ', ' order by own.place))
-        from jsonb_array_elements(compiled -> 'identity') with ordinality as own (name, place)
-        inner join jsonb_array_elements(needs) with ordinality as needed (name, place) using (name)
+        select format('array[%s]', string_agg(format('($5)[1][%s]', needed.ordinal), ', ' order by own.ordinal))
+        from jsonb_array_elements(compiled -> 'identity') with ordinality as own (name, ordinal)
+        inner join jsonb_array_elements(needs) with ordinality as needed (name, ordinal) using (name)
     );
 begin
     if (compiled ->> 'needs_old_rows')::boolean and not has_old_rows then
@@ -35,7 +35,7 @@ begin
                 e'insert into %s (%s)\n        select\n            %s\n        from cdc.baseline_group as counted\n'
                 '        where counted.slot_name = $2 and counted.model_name = %L and counted.part <> all (coalesce($6, ''{}''));',
                 relation, array_to_string(columns, ', '), (
-                    select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.place, one.type), one.exact, relation), e',\n            ' order by one.place)
+                    select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.ordinal, one.type), one.exact, relation), e',\n            ' order by one.ordinal)
                     from cdc.list_columns(compiled) as one
                 ), model_name
             )),

@@ -1,9 +1,9 @@
 -- SQL: what write_merge adds to each column, as a list.
 create or replace function cdc.write_sums(compiled jsonb) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select cdc.join_lines(array_agg(form.written order by form.place))
+    select cdc.join_lines(array_agg(form.written order by form.ordinal))
     from (
-        select place, format(
+        select ordinal, format(
             case
                 -- There is one of each group; arrays in an array would be one array.
                 when cdc.is_anew(compiled, value ->> 'name') and value ->> 'type' like '%[]' then 'max(%I) as %I'
@@ -14,9 +14,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 else 'sum(%I) as %I'
             end, value ->> 'name', value ->> 'name'
         ) as written
-        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, place)
+        from jsonb_array_elements(compiled -> 'state_columns') with ordinality as one (value, ordinal)
         union all
-        select 10000 + part.place, format(
+        select 10000 + part.ordinal, format(
             'coalesce(sum(%I) filter (where waltally_source_no = %s), 0)%s as %I',
             part.state_name, part.source_no, case part.type when 'bigint' then '::bigint' else '' end, part.name
         )

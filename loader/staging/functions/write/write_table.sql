@@ -7,7 +7,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         (
             select string_agg(
                 format('%I %s', definition.name, definition.sql),
-                e',\n    ' order by definition.place
+                e',\n    ' order by definition.ordinal
             )
             from cdc.column_definitions(compiled) as definition
         )

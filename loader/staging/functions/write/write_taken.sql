@@ -13,14 +13,14 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                     from generate_series(1, own.count - 1) as other
                 ), state.value ->> 'name'
             )
-            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, place) order by state.place
+            from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, ordinal) order by state.ordinal
         )),
         relation
     ), '' order by number), '')
     from (
         select
             jsonb_array_length(compiled -> 'sources') as count,
-            array(select format('stored.%I', value ->> 'name') from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, place) order by place) as keys
+            array(select format('stored.%I', value ->> 'name') from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal) order by ordinal) as keys
     ) as own
     cross join generate_series(1, own.count) as number
     where own.count > 1 or (compiled ->> 'is_total')::boolean

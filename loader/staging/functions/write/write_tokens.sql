@@ -11,19 +11,19 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 array_to_string(named.tokens, ', '), array_to_string(named.tokens, ', ')
             )
         end,
-        e',\n                    ' order by one.place
+        e',\n                    ' order by one.ordinal
     ), '')
-    from jsonb_array_elements_text(columns) with ordinality as one (name, place)
+    from jsonb_array_elements_text(columns) with ordinality as one (name, ordinal)
     cross join lateral (
         select array_agg(
             case when cardinality(images) = 1 then searched.first else format('coalesce(%s, %s)', searched.first, searched.second) end
-            order by called.place
+            order by called.ordinal
         ) as tokens
         from (
-            select one.name, 0::bigint as place
+            select one.name, 0::bigint as ordinal
             union all
-            select former.name, former.place
-            from jsonb_array_elements_text(renamed #> array[one.name, 'former']) with ordinality as former (name, place)
+            select former.name, former.ordinal
+            from jsonb_array_elements_text(renamed #> array[one.name, 'former']) with ordinality as former (name, ordinal)
         ) as called
         cross join lateral (
             select

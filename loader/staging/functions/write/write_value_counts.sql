@@ -28,7 +28,7 @@ $template$select
             'came', cdc.write_group(
                 compiled,
                 coalesce((
-                    select string_agg(format('%s as %I, ', key.expression, key.name), '' order by key.place) from cdc.group_keys(compiled) as key
+                    select string_agg(format('%s as %I, ', key.expression, key.name), '' order by key.ordinal) from cdc.group_keys(compiled) as key
                 ), '') || format('%s as waltally_value', parts.arguments),
                 null, array[parts.condition, format('(%s) is not null', parts.arguments)],
                 format('select %s from changed where waltally_sign = signs.waltally_sign', cdc.changed_columns(compiled -> 'inputs' -> 0))

@@ -9,7 +9,7 @@ $template$witness as materialized (
         select distinct on (waltally_witness::text) waltally_witness.*
         from near as waltally_near
         cross join lateral (
-            select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.waltally_place
+            select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.waltally_ctid
         ) as {near_name}
         cross join lateral (
             select {names} from (select {columns} from {relation} as stored) as {own_name}
