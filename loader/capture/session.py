@@ -57,7 +57,7 @@ class Session:
         run_state.stored_at = time.monotonic()
         self._pace = Pace(run_state)
         self._idle = Idle(run_state)
-        self._news = TargetNews(stream.log, stream.registration.number)
+        self._news = TargetNews(stream.log, stream.registration.models_version)
         self._received: deque[Message] = deque()
         self._batch = self._next_batch()
         self._stop_seen = 0.0
@@ -66,7 +66,7 @@ class Session:
     @property
     def outdated(self) -> str:
         """Why another session has to follow other tables; empty where nothing has changed."""
-        if self._news.registration != self._stream.registration.number:
+        if self._news.models_version != self._stream.registration.models_version:
             return "dbt has changed what is to be followed"
         return self._stream.outdated
 
@@ -196,13 +196,13 @@ class Session:
         since = run_state.open_since = run_state.open_since or time.monotonic()
         self._seen = stream.monitor.seen
         moved = (position.stored, position.received, batch.rows, self._seen)
-        registration = self._log.commit_position(*moved)
+        models_version = self._log.commit_position(*moved)
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
         failpoints.reach("after-commit")
         position.store(self._log.wal_position() if stream.confirms_late else None)
         self._batch = self._next_batch()
-        self._news.note(registration)
+        self._news.note(models_version)
         run_state.stored_at = now = time.monotonic()
         self._pace.note(batch.rows, now - since)
         if stream.writes_own_wal and not batch.rows:

@@ -98,7 +98,7 @@ class Stream:
                 column: own
                 for identities in counted.values()
                 if str(table) in identities
-                for column, own in identities[str(table)]["labels"].items()
+                for column, own in identities[str(table)]["fingerprint"].items()
             }
             for table in registration.tables
         }

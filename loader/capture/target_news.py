@@ -12,14 +12,14 @@ _LOOK_SECONDS = 0.25
 class TargetNews:
     """The newest answer of the target."""
 
-    def __init__(self, change_log: ChangeLog, registration: int) -> None:
+    def __init__(self, change_log: ChangeLog, models_version: int) -> None:
         self._log = change_log
-        self.note(registration)
+        self.note(models_version)
 
-    def note(self, registration: int) -> None:
+    def note(self, models_version: int) -> None:
         """Take what a commit returns."""
-        self.registration = registration
-        """The number of the newest registration."""
+        self.models_version = models_version
+        """Of the installed models."""
         self.is_awaited = False
         """Whether cdc.wait_for, or a model with a newer baseline, waits for the position."""
         self._asked_at = time.monotonic()
@@ -27,5 +27,5 @@ class TargetNews:
     def look_if_due(self) -> None:
         """Ask, unless that was a moment ago."""
         if time.monotonic() - self._asked_at >= _LOOK_SECONDS:
-            self.registration, self.is_awaited = self._log.look()
+            self.models_version, self.is_awaited = self._log.look()
             self._asked_at = time.monotonic()

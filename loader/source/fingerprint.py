@@ -38,7 +38,7 @@ class FingerprintCatalog:
         tables = source_tables(models)
         listed = [
             {
-                "label": str(table),
+                "relation": str(table),
                 "schema": table.schema,
                 "name": table.name,
                 "columns": needed_columns(models, table),
@@ -51,13 +51,13 @@ class FingerprintCatalog:
         for identity in identities.values():
             identity["column_numbers"] = {
                 name: int(own["number"])
-                for name, own in identity["labels"].items()
+                for name, own in identity["fingerprint"].items()
                 if "number" in own
             }
         self.identities: TableIdentities = identities
         """Of the tables that are there."""
         self.fingerprints: dict[Table, Fingerprint] = {
-            table: identities[str(table)]["labels"] if str(table) in identities else {}
+            table: identities[str(table)]["fingerprint"] if str(table) in identities else {}
             for table in tables
         }
         self.read_lsn = lsn.parse(read_lsn)

@@ -2,30 +2,30 @@
 with recursive listed as (
     select own.*, c.oid
     from jsonb_to_recordset(%(tables)s)
-        as own (label text, schema text, name text, columns jsonb, key jsonb)
+        as own (relation text, schema text, name text, columns jsonb, key jsonb)
     inner join pg_namespace as n on n.nspname = own.schema
     inner join pg_class as c on c.relnamespace = n.oid and c.relname = own.name
 ),
 
 -- An enum may stand within an array, a domain, a range or a composite.
-parts (label, name, type) as (
-    select listed.label, a.attname, a.atttypid
+parts (relation, name, type) as (
+    select listed.relation, a.attname, a.atttypid
     from listed
     inner join pg_attribute as a on a.attrelid = listed.oid and not a.attisdropped
     where listed.columns ? a.attname::text
     union
-    select parts.label, parts.name, inner_type.type
+    select parts.relation, parts.name, inner_type.type
     from parts
     inner join pg_type as t on t.oid = parts.type
     {types_within}
 ),
 
 named as (
-    select parts.label, parts.name, e.oid::text as id, e.enumlabel::text as text
+    select parts.relation, parts.name, e.oid::text as id, e.enumlabel::text as text
     from parts
     inner join pg_enum as e on e.enumtypid = parts.type
     union all
-    select parts.label, parts.name, 'type', string_agg(coalesce((
+    select parts.relation, parts.name, 'type', string_agg(coalesce((
         select '(' || string_agg(format_type(a.atttypid, null), ', ' order by a.attnum) || ')'
         from pg_attribute as a
         where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
@@ -35,12 +35,12 @@ named as (
     where t.typtype = 'c' or t.typname = any(%(read_alike)s)
     group by 1, 2
     union all
-    select listed.label, a.attname, 'number', a.attnum::text
+    select listed.relation, a.attname, 'number', a.attnum::text
     from listed
     inner join pg_attribute as a on a.attrelid = listed.oid and not a.attisdropped
     where listed.columns ? a.attname::text
     union all
-    select listed.label, '', own.*
+    select listed.relation, '', own.*
     from listed
     inner join pg_class as c on c.oid = listed.oid
     inner join pg_type as t on t.oid = c.reltype
@@ -57,7 +57,7 @@ named as (
         ('last renaming', case when c.relkind = 'r' then t.xmin::text end)
     ) as own (id, text)
     union all
-    select listed.label, key.name, 'key', (
+    select listed.relation, key.name, 'key', (
         select string_agg(quote_ident(a.attname), ', ' order by a.attname collate "C")
         from pg_index as i
         inner join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
@@ -68,14 +68,14 @@ named as (
 ),
 
 by_column as (
-    select named.label, named.name, jsonb_object_agg(named.id, named.text) as columns
+    select named.relation, named.name, jsonb_object_agg(named.id, named.text) as columns
     from named
     group by 1, 2
 )
 
 select
     (
-        select coalesce(jsonb_object_agg(listed.label, jsonb_build_object(
+        select coalesce(jsonb_object_agg(listed.relation, jsonb_build_object(
             'table_oid', c.oid::bigint,
             'named_xid', t.xmin::text::bigint,
             'names', (
@@ -83,10 +83,10 @@ select
                 from pg_attribute as a
                 where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
             ),
-            'labels', (
+            'fingerprint', (
                 select jsonb_object_agg(by_column.name, by_column.columns)
                 from by_column
-                where by_column.label = listed.label
+                where by_column.relation = listed.relation
             )
         )), '{}')
         from listed

@@ -23,7 +23,7 @@ class TableIdentity(TypedDict):
     """The attribute numbers of the needed columns that it has."""
     names: dict[str, str]
     """What all its columns are called, by number."""
-    labels: Fingerprint
+    fingerprint: Fingerprint
     """What its needed columns are: see FingerprintCatalog."""
 
 
@@ -34,21 +34,21 @@ TableIdentities = Mapping[str, TableIdentity]
 def of_model(identities: TableIdentities, model: Model) -> TableIdentities:
     """Return the identities of one model's tables, with only its columns."""
     return {
-        label: {
-            **identities[label],
+        relation: {
+            **identities[relation],
             "column_numbers": {
                 name: number
-                for name, number in identities[label]["column_numbers"].items()
+                for name, number in identities[relation]["column_numbers"].items()
                 if name in columns
             },
-            "labels": {
-                name: labels
-                for name, labels in identities[label]["labels"].items()
+            "fingerprint": {
+                name: own
+                for name, own in identities[relation]["fingerprint"].items()
                 if name in ("", *columns)
             },
         }
-        for label, columns in model.needed.items()
-        if label in identities
+        for relation, columns in model.needed.items()
+        if relation in identities
     }
 
 
@@ -74,7 +74,7 @@ def replaced_finding(
     """
     for name, before in of_model(counted, model).items():
         now = current.get(name, before)
-        if events := alterations(before["labels"], now["labels"]):
+        if events := alterations(before["fingerprint"], now["fingerprint"]):
             return TableReplaced(
                 f"{name} was altered: {', '.join(events.values())}; the counts are still of what "
                 "was there before",

@@ -47,7 +47,7 @@ class ChangeLog:
             "moved_at = now(), stored_changes = stored_changes + %s, "
             "catalog_lsn = greatest(catalog_lsn, %s) "
             "where slot_name = %s and position_lsn = %s "
-            f"returning {self.connection.table('registration')}(slot_name), "
+            f"returning {self.connection.table('models_version')}(slot_name), "
             "current_setting('synchronous_commit')"
         )
         # Only what is durable is confirmed. A setting that the session does not set itself changes
@@ -66,13 +66,13 @@ class ChangeLog:
         return require_slot_position(self.connection)
 
     def look(self) -> tuple[int, bool]:
-        """Return the number of the newest registration, and whether the position is waited for.
+        """Return the version of the installed models, and whether the position is waited for.
 
         Who calls cdc.wait_for holds a lock meanwhile, and a model waits for a baseline that is
         ahead of the position, or for a look at the tables' columns. It writes nothing.
         """
         rows = self.connection.ask_staging(
-            "select {0}.registration(slot_name), case when pg_try_advisory_lock(wait.key) "
+            "select {0}.models_version(slot_name), case when pg_try_advisory_lock(wait.key) "
             "then not pg_advisory_unlock(wait.key) else true end or exists ("
             "select from {0}.baseline where baseline.slot_name = log.slot_name "
             "and snapshot_lsn > position_lsn and system_identifier = log.system_identifier) "
@@ -169,7 +169,7 @@ class ChangeLog:
         """Move the position of record and commit it with the `changes` rows appended since.
 
         Up to `seen` the tables' columns were those that were registered.
-        Return the number of the newest registration. Raises Interrupted where the row is not at
+        Return the version of the installed models. Raises Interrupted where the row is not at
         `before`: another loader moved it; LoginRefused where a proxy has lent another session,
         whose commit might be lost in a crash.
         """
@@ -184,13 +184,13 @@ class ChangeLog:
                 f"The position of {self.connection.slot} is no longer {lsn.show(before)}",
                 "see that only one loader runs; this one goes on from the new position",
             )
-        ((registered, synchronous_commit),) = moved
+        ((models_version, synchronous_commit),) = moved
         if synchronous_commit != self._synchronous_commit:
             self.rollback()
             raise lent_session("target")
         failpoints.reach("before-commit")
         self.commit()
-        return int(registered)
+        return int(models_version)
 
     def commit(self) -> None:
         """End the transaction that `begin` has begun."""

@@ -41,7 +41,7 @@ class SlotPosition:
 class Registration:
     """What dbt has installed for a slot, and what its loader follows."""
 
-    number: int
+    models_version: int
     """Another one whenever dbt has installed something else that is to be followed."""
     models: tuple[Model, ...]
     followed: Followed

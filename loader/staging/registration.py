@@ -18,7 +18,7 @@ from waltally.tables import Table
 # One statement: dbt may install a model between two.
 _REGISTRATION = """
 select
-    {0}.registration(log.slot_name),
+    {0}.models_version(log.slot_name),
     (
         select coalesce(jsonb_agg(logged order by logged.table_schema, logged.table_name), '[]')
         from {0}.logged_table as logged
@@ -40,7 +40,7 @@ def read_registration(target: Target) -> Registration:
     rows = target.ask_staging(_REGISTRATION, (target.slot,))
     if not rows:
         return Registration(0, (), {})
-    number, stored = rows[0][:2]
+    models_version, stored = rows[0][:2]
     models = tuple(
         Model(name, Table(*relation), declaration)
         for _, _, name, *relation, declaration in rows
@@ -49,7 +49,7 @@ def read_registration(target: Target) -> Registration:
     tables = {Table(row["table_schema"], row["table_name"]): row for row in stored}
     roots = {table: from_row(row) for table, row in tables.items()}
     return Registration(
-        number,
+        models_version,
         models,
         {
             table: {name: lsn.parse(at) for name, at in row["held_since"].items()}
@@ -57,7 +57,7 @@ def read_registration(target: Target) -> Registration:
             if row["held_since"]
         },
         {table: root for table, root in roots.items() if root is not None},
-        {table: row["labels"] for table, row in tables.items()},
+        {table: row["fingerprint"] for table, row in tables.items()},
     )
 
 
@@ -94,14 +94,14 @@ on conflict (slot_name, table_schema, table_name) do update set
     named_xid = coalesce(known.named_xid, excluded.named_xid),
     column_numbers = excluded.column_numbers || known.column_numbers,
     names = excluded.names,
-    labels = excluded.labels || known.labels,
+    fingerprint = excluded.fingerprint || known.fingerprint,
     partitions = coalesce(known.partitions, excluded.partitions),
     lacks = excluded.lacks
 """
 _FOLLOW = """
 update {0}.logged_table as known set
-    (held_since, labels, partitions, emptied_lsn) = (
-        now.held_since, now.labels, now.partitions, now.emptied_lsn
+    (held_since, fingerprint, partitions, emptied_lsn) = (
+        now.held_since, now.fingerprint, now.partitions, now.emptied_lsn
     ),
     (gap_lsn, gap_event) = (
         coalesce(now.gap_lsn, known.gap_lsn), coalesce(now.gap_event, known.gap_event)
@@ -126,7 +126,7 @@ def _row(
 
 
 _SEEN = "update {}.slot_position set catalog_lsn = %(seen)s where slot_name = %(slot)s"
-_UNKNOWN: Mapping[str, Any] = {"column_numbers": {}, "labels": {}}
+_UNKNOWN: Mapping[str, Any] = {"column_numbers": {}, "fingerprint": {}}
 
 
 def register_tables(
@@ -174,7 +174,7 @@ def write_followed(target: Target, registered: Registration, held: Held) -> None
     rows = [
         _row(
             *(target, table, held.roots.get(table), held.gaps.get(table)),
-            labels=held.fingerprints.get(table, {}),
+            fingerprint=held.fingerprints.get(table, {}),
             held_since={name: lsn.show(at) for name, at in held.followed.get(table, {}).items()},
         )
         for table in registered.tables

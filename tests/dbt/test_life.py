@@ -141,7 +141,7 @@ def test_a_development_target_moves_nothing_of_production(shop: System) -> None:
     shop.must("run", "--once")
     begin(shop)
     shop.catch_up()
-    number = "select cdc.registration(%s)"
+    number = "select cdc.models_version(%s)"
     before = shop.target.value(number, shop.slot)
     shop.do("dbt", "run", DBT_SCHEMA="dev")
     assert shop.states() == {"orders": "follows", "dev.orders": "follows"}

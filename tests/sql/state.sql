@@ -9,13 +9,13 @@ insert into cdc.slot_position (slot_name, system_identifier, source_database, st
 values ('s', '1', 'app', '0/10', '0/90');
 insert into cdc.logged_table (slot_name, table_schema, table_name, held_since)
 values ('s', 'public', 'orders', '{"*": "0/10"}');
-insert into got select 'nothing to follow', cdc.registration('s')::text, '0';
+insert into got select 'nothing to follow', cdc.models_version('s')::text, '0';
 insert into cdc.installed_model
     (slot_name, relation, model_name, relation_schema, relation_name, declaration, needed, routine, needs, table_nos)
 values (
     's', 'app.ft', 'ft', 'app', 'ft', '{"query": ""}', '{"public.orders": ["a"]}', 'f()', '[]', '{1}'
 );
-create temporary table known as select cdc.registration('s') as number;
+create temporary table known as select cdc.models_version('s') as version;
 insert into got select 'installed', words, 'waits: `spark-submit spark/seed.py --model ft`' from verdict;
 
 insert into cdc.baseline (slot_name, model_name, baseline_id, declaration, snapshot_lsn, system_identifier)
@@ -103,7 +103,7 @@ union all
 select 'which has a remedy', remedy, '`dbt build` of one query in both schemas, or another name for one of the two models'
 from cdc.explain_models('s') where relation = 'dev.ft'
 union all
-select 'nor what is followed', cdc.registration('s')::text, number::text from known;
+select 'nor what is followed', cdc.models_version('s')::text, version::text from known;
 insert into got
 select 'the first', state, 'follows' from cdc.explain_models('s') where relation = 'app.ft';
 update cdc.installed_model
@@ -119,7 +119,7 @@ insert into got
 select 'leaves its place to the copy', model_name || ' ' || relation_schema, 'ft dev' from cdc.registered_model
 union all
 select 'with the baseline', count(*)::text, '1' from cdc.baseline;
-insert into got select 'another is followed', (cdc.registration('s') <> number)::text, 'true' from known;
+insert into got select 'another is followed', (cdc.models_version('s') <> version)::text, 'true' from known;
 update cdc.installed_model set relation = 'app.ft', relation_schema = 'app';
 insert into cdc.model_watermark (relation, slot_name, applied_lsn, declaration, baseline_id, major_version)
 select 'app.ft', slot_name, '0/90', declaration, baseline_id, cdc.major_version() from cdc.baseline;

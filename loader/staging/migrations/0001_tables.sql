@@ -81,8 +81,9 @@ create table logged_table (
     column_numbers jsonb not null default '{}',
     -- What all its columns were called when a loader last read them: {"number": "column"}; null until it has.
     names jsonb,
-    -- The labels that the enums of its needed columns had when they were last read: {"column": {"oid": "label"}}.
-    labels jsonb not null default '{}',
+    -- Its fingerprint when the catalog was last read, see loader/staging/logged_tables.py: {"column": {"number": "2",
+    -- ...}, ...}.
+    fingerprint jsonb not null default '{}',
     -- From which position on the log holds what: {"column, or * for the others": "LSN"}; empty until a loader follows
     -- it.
     held_since jsonb not null default '{}',
