@@ -45,9 +45,9 @@ class Pipeline(System):
 
     def set_up(self) -> None:
         """Set up, and seed where no seed was. Raises what `loader setup` reports."""
-        _, problems = setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
-        if problems:
-            raise combine(problems)
+        found = setup.set_up(self.loader_settings, self.wanted, timeout=30, renew=False)
+        if found.problems:
+            raise combine(found.problems)
         self.install_declared(self.environment())
         if not self.target.execute("select from cdc.baseline where slot_name = %s", self.slot):
             # A loader reads the partitions of a table before it holds its changes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from loader.findings import lists
 from loader.findings.lists import findings
@@ -84,8 +84,15 @@ def with_installed(declared: Declared, source: Connection, target: Target) -> De
     )
 
 
-Outcome = tuple[list[str], list[LoaderError]]
-"""What was done or is to be known, a line each, and what is wrong."""
+@dataclass(frozen=True)
+class Outcome:
+    """What was done and what is to be known, a line each, and what is wrong."""
+
+    done: list[str]
+    notes: list[str]
+    problems: list[LoaderError]
+    is_new: bool = False
+    """Whether a log begins, at a slot that was made or taken over."""
 
 
 def check(settings: Settings, declared: Declared) -> Outcome:
@@ -97,7 +104,7 @@ def check(settings: Settings, declared: Declared) -> Outcome:
         state = read_target(state, target)
         state = read_record(state, settings, source, target)
         problems += findings((*lists.TARGET, *lists.CHECK), state)
-        return list(_to_be_made(declared)), problems or _not_set_up(state)
+        return Outcome([], list(_to_be_made(declared)), problems or _not_set_up(state))
 
 
 def _not_set_up(state: State) -> list[LoaderError]:
@@ -163,7 +170,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         with target.transaction():
             registration.write_shapes(target, declared.shapes)
         notes = [*_to_be_made(declared), *_notes(state, is_new=bool(done))]
-        return done + notes, unfit
+        return Outcome(done, notes, unfit, is_new=not stays)
 
 
 _SQL_ASCII = (

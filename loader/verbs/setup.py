@@ -103,18 +103,16 @@ def setup_command(
     )
     if check:
         with shown("checking servers and tables"):
-            done, problems = setup.check(settings, declared)
-        done += [] if problems else ["Everything is set up."]
+            found = setup.check(settings, declared)
+        last = "" if found.problems else "Everything is set up."
     else:
         with shown("checking servers and tables, making what is missing"):
-            done, problems = setup.set_up(settings, declared, timeout, renew)
-        if any(line.startswith("made the slot") for line in done):
-            done.append(NEXT)
-        if not (done or problems):
-            done = ["Everything is set up already."]
-    text_lines.write(done)
-    if problems:
-        raise combine(problems)
+            found = setup.set_up(settings, declared, timeout, renew)
+        is_whole = not (found.done or found.problems)
+        last = NEXT if found.is_new else "Everything is set up already." if is_whole else ""
+    text_lines.write(filter(None, [*found.done, *found.notes, last]))
+    if found.problems:
+        raise combine(found.problems)
 
 
 def needed_of_project(settings: Settings, manifest: str = "", check: bool = False) -> Declared:

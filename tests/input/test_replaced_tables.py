@@ -54,8 +54,8 @@ def problems(pipeline: Pipeline) -> list[str]:
 def report(pipeline: Pipeline, caplog: pytest.LogCaptureFixture, warning: str) -> None:
     """Fail where one of the commands does not report what was replaced, or the model goes on."""
     assert problems(pipeline) == ["TableReplaced"]
-    _, found = setup.check(pipeline.loader_settings, pipeline.wanted)
-    assert [type(each) for each in found] == [TableReplaced]
+    found = setup.check(pipeline.loader_settings, pipeline.wanted)
+    assert [type(each) for each in found.problems] == [TableReplaced]
     with pytest.raises(TableReplaced):
         pipeline.set_up()
     caplog.clear()

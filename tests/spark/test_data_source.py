@@ -19,7 +19,8 @@ from pyspark.sql.types import ArrayType, IntegerType, StructType, TimestampType
 from waltally_jobs.common import changes
 from waltally_jobs.common.connections import connect_target
 from waltally_jobs.common.errors import SnapshotTooOld
-from waltally_jobs.data_source.change_log import Options, ranges_of
+from waltally_jobs.data_source.change_log import ranges_of
+from waltally_jobs.data_source.options import Options
 from waltally_jobs.data_source.table_rows import TableRows, schema
 
 from testkit.commands import ROOT
