@@ -28,6 +28,8 @@ select 'table', oid::regclass::text from pg_class
 where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname <> all (%s) and relname ~ %s
 """
 
+_MODELS_OF_A_SESSION = 25
+
 
 class Lab:
     """The database: tables of schema lab, whose changes are in the log."""
@@ -36,6 +38,8 @@ class Lab:
         with closing(connect_target(dsn)) as target:
             migrate.upgrade(target)
         self.connection = database.connect(dsn, "source")
+        self.made = 0
+        """How many models this session has made."""
         self.sources: dict[str, dict[str, Any]] = {}
         """By table what the compiler is told of it."""
         for statement in ((Path(__file__).parent / "lab.sql").read_text(), *tables):
@@ -102,6 +106,7 @@ class Lab:
 
     def clear(self) -> None:
         """Forget every model, and empty the tables and the log."""
+        self._renew()
         self.drop_made("")
         if self.sources:
             self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
@@ -109,6 +114,16 @@ class Lab:
             "truncate cdc.change_log, cdc.baseline_group, lab.rejected, cdc.to_fill;"
             "delete from cdc.dependent_model; delete from cdc.installed_model"
         )
+
+    def _renew(self) -> None:
+        """Begin a new session where this one has plans of many models.
+
+        A session keeps those of a dropped function to its end, and goes through them all at each DDL.
+        """
+        if self.made >= _MODELS_OF_A_SESSION:
+            self.connection.close()
+            self.connection = database.connect(self.connection.login, "source")
+            self.made = 0
 
     def drop_made(self, pattern: str) -> None:
         """Drop tables and functions of the models with such names."""
@@ -166,6 +181,7 @@ class Model:
         **options: Any,
     ) -> None:
         self.lab, self.name, self.rng = lab, name, rng
+        lab.made += 1
         self.expected = expected or query
         """What it is compared with."""
         self.has_parts = True
