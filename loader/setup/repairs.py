@@ -35,14 +35,14 @@ def set_up(
     done: Counter[tuple[str, ...]] = Counter()
     while True:
         try:
-            lines, unfit = setup.set_up(settings, declared, _TIMEOUT, renew=False)
+            found = setup.set_up(settings, declared, _TIMEOUT, renew=False)
             # A seed mends what was replaced, and the loader starts it.
-            findings = [error for error in unfit if not isinstance(error, TableReplaced)]
+            findings = [one for one in found.problems if not isinstance(one, TableReplaced)]
             is_set_up = True
+            for line in (*found.done, *found.notes):
+                log.info("%s", line)
         except LoaderError as error:
-            lines, findings, is_set_up = [], [error, *error.others], False
-        for line in lines:
-            log.info("%s", line)
+            findings, is_set_up = [error, *error.others], False
         if not findings or (is_set_up and not with_tables):
             return
         left = []
