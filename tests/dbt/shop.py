@@ -62,7 +62,7 @@ def differences(target: Database, home: Path, name: str) -> list[tuple[Any, ...]
     """Compare a model with the query that dbt has compiled: return the rows that differ."""
     (path,) = home.glob(f"**/compiled/**/{name}.sql")
     ((columns, timezone),) = target.execute(
-        "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by place),"
+        "select string_agg(format('%%I::%%s as %%1$I', one.name, one.type), ', ' order by ordinal),"
         " declaration ->> 'timezone' from (select declaration from cdc.dependent_model where model_name = %s"
         " union all select declaration from cdc.registered_model where model_name = %s) as own"
         " cross join cdc.list_columns(declaration) as one where one.is_shown and one.kind <> 'id' group by 2",
