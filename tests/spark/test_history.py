@@ -85,7 +85,7 @@ def test_a_history_that_is_killed_at_any_moment_has_each_change_once(
         before = len([*to.glob(of)])
         job = source.start(*flags, "--interval", "0.1", **run)
         wait_until(
-            lambda: len([*to.glob(of)]) > before or job.poll() is not None, of, 600, pause=0.001
+            lambda: len([*to.glob(of)]) > before or job.poll() is not None, of, 600, pause=0.02
         )
         kill(job)
         assert job.returncode == -9
