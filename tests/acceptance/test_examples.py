@@ -62,7 +62,6 @@ class ExamplePipeline:
         ]
         self._stack, self._has_spark_models = stack, example.has_spark_models
         self._since: dict[str, str] = {}
-        self._is_installed = False
         self._loaders: list[RunningLoader] = []
         self.traffic: list[Sessions[Any]] = []
         for number, system in enumerate(self._systems, 1):
@@ -95,10 +94,7 @@ class ExamplePipeline:
             self._since.setdefault(name, self.warehouse.value(baseline, name))
 
     def build(self) -> None:
-        """Apply what is committed; dbt installs what is new."""
-        if not self._is_installed:
-            self.run("dbt", "run")
-            self._is_installed = True
+        """Apply what is committed."""
         for system in self._systems:
             system.wait_for_log()
             apply_once(system.loader_settings)
@@ -135,6 +131,7 @@ def test_every_model_equals_a_recount(name: str, cluster: Cluster, tmp_path: Pat
         # A slot that is made amid TRUNCATEs may be one that the server cannot decode (protocol.py).
         pipeline.run("dbt", "--quiet", "compile")
         pipeline.run("loader", "setup")
+        pipeline.run("dbt", "run")
         for traffic in pipeline.traffic:
             stack.enter_context(traffic)
         pipeline.follow()
