@@ -29,8 +29,6 @@ from waltally.settings import Settings
 log = logging.getLogger("loader")
 
 THREADS = _CAUGHT_UP, _CATCHING_UP = "caught up", "catching up"
-_OURS = "`loader run --build`"
-"""Begins the remedy of cdc.model_state where applying is all that a model waits for."""
 _AGE_SECONDS = 0.1
 """How often to ask how old the newest change is: the question costs a tenth of a small batch."""
 
@@ -196,8 +194,8 @@ class Applier:
             is_new = now != self._reported.get(model.relation, ("follows", None))
             if is_new and (model.relation, *now) in lasting:
                 self._reported[model.relation] = now
-                # What the next call does needs nobody.
-                if model.state != "waits" or not (model.remedy or "").startswith(_OURS):
+                # What the next call or a seed that runs does needs nobody.
+                if model.state != "waits" or model.is_finding:
                     changed.append(model)
         _log_states(changed)
         if states != former or any(model.state == "waits" for model in states):

@@ -134,7 +134,7 @@ def _compare(plan: Plan, texts: list[str], types: list[str]) -> Iterator[Proof]:
         asked.append(alone.format(n, 1, "asked", f"kept_{n}"))
         asked.append(alone.format(n, 2, f"kept_{n}", "asked"))
     with plan.catalog.connection.transaction():
-        # A CTE has neither index nor statistics: a nested loop could read it for each row of another.
+        # A CTE has neither index nor statistics: a nested loop may read it once a row.
         plan.catalog.connection.ask("set local enable_nestloop to off")
         rows = plan.catalog.connection.ask(f"with {', '.join(ctes)} {' union all '.join(asked)}")
     (count,) = (int(value) for _, side, value in rows if side == 0)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 from types import FrameType
 
-from psycopg2.extensions import get_wait_callback, set_wait_callback
-from psycopg2.extras import wait_select
+from psycopg2.extensions import (
+    POLL_OK,
+    POLL_READ,
+    POLL_WRITE,
+    connection,
+    get_wait_callback,
+    set_wait_callback,
+)
 
+_LOOK_SECONDS = 0.1
 _stopped = Event()
 
 
@@ -21,14 +29,29 @@ def is_stopped() -> bool:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     _stopped.set()
-    signal.default_int_handler(number, frame)
+    while frame is not None and frame.f_code is not _wait.__code__:
+        frame = frame.f_back
+    # An exception in there would close the session, and leave its statement running.
+    if frame is None:
+        signal.default_int_handler(number, frame)
+
+
+def _wait(session: connection) -> None:
+    """Wait for the server; after a signal cancel what runs, until the server says that it is."""
+    while (state := session.poll()) != POLL_OK:
+        if _stopped.is_set():
+            session.cancel()
+        read, write = (
+            [session.fileno()] if state == end else [] for end in (POLL_READ, POLL_WRITE)
+        )
+        select.select(read, write, [], _LOOK_SECONDS)
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
     """Let SIGINT and SIGTERM cancel the statement that a session waits for. Main thread only."""
-    # libpq's own wait lets no handler run; this one cancels at KeyboardInterrupt.
-    set_wait_callback(wait_select)
+    # libpq's own wait lets no handler run.
+    set_wait_callback(_wait)
     # A shell starts background processes with Ctrl-C ignored.
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, _stop) for number in numbers]

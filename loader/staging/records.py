@@ -72,10 +72,12 @@ class ModelState:
     engine: str
     is_behind: bool = False
     """Whether another call of cdc.apply has more to do; not of the view."""
+    is_finding: bool = True
+    """Whether somebody has to do something where it waits; not of the view."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> ModelState:
-        """Return the state of which a query selected MODEL_STATE, and is_behind where it has."""
+        """Return the state of which a query selected MODEL_STATE, and the rest where it has it."""
         name, relation, state, reason, remedy, applied, engine, *rest = row
         position = applied and lsn.parse(applied)
         return cls(name, relation, state, reason, remedy, position, engine, *rest)

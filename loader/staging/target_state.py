@@ -199,7 +199,7 @@ def apply(target: Target, part: Part = "all", until: int | None = None) -> list[
     With `caught up` it returns only these models. With `until` no model is brought further
     than to this position. Raises LoaderError.
     """
-    call = f"select {MODEL_STATE}, is_behind from {{}}.apply(%s, %s, %s)"
+    call = f"select {MODEL_STATE}, is_behind, is_finding from {{}}.apply(%s, %s, %s)"
     end = None if until is None else lsn.show(until)
     rows = target.ask_staging(call, (target.slot, end, part))
     failpoints.reach("applied")

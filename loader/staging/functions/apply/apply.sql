@@ -1,12 +1,12 @@
--- Apply what is staged for a slot, in the caller's transaction: the models that follow move to the next
--- position together, and each model that catches up makes a step of its own. is_behind says that another call
--- has more to do at once. With `until` no model is brought further than there: an audit compares them at a snapshot of
--- the source. `part` may be `caught up` or `catching up`: then one caller keeps the models fresh that have caught up,
--- and gets these alone, while another helps those that catch up, one at a call.
+-- Apply what is staged for a slot, in the caller's transaction: the models that follow move to the next position
+-- together, and each model that catches up makes a step of its own. is_behind says that another call has more to do at
+-- once, is_finding that somebody has to do something. With `until` no model is brought further than there: an audit
+-- compares them at a snapshot of the source. `part` may be `caught up` or `catching up`: then one caller keeps the
+-- models fresh that have caught up, and gets these alone, while another helps those that catch up, one at a call.
 create or replace function cdc.apply(slot text, until pg_lsn default null, part text default 'all')
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
-    is_locked boolean, is_behind boolean
+    is_locked boolean, is_behind boolean, is_finding boolean
 )
 language plpgsql security definer
 -- Also for the routines of the models: values are printed and read in one way, or the ids of a model's groups would
@@ -55,7 +55,9 @@ begin
     end if;
     if part = 'caught up' then
         return query
-        select planned.model_name, planned.relation, 'follows', null, null, caught_up_lsn, planned.engine, false, is_more
+        select
+            planned.model_name, planned.relation, 'follows', null, null, caught_up_lsn, planned.engine, false,
+            is_more, false
         from unnest(plans) as planned
         where planned.relation = any (caught_up);
         return;

@@ -3,7 +3,7 @@
 create or replace function cdc.report_models(slot text, is_more boolean, until pg_lsn)
 returns table (
     model_name text, relation text, state text, reason text, remedy text, applied_lsn pg_lsn, engine text,
-    is_locked boolean, is_behind boolean
+    is_locked boolean, is_behind boolean, is_finding boolean
 )
 language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -33,7 +33,8 @@ begin
                 else said.applied_lsn < least(coalesce(said.caught_up_lsn, said.position_lsn), until)
             end,
             false
-        )
+        ),
+        said.is_finding
     from said
     union all
     select
@@ -45,7 +46,8 @@ begin
         dependent.applied_lsn,
         dependent.engine,
         false,
-        dependent.step is not null and coalesce(dependent.retry_at <= clock_timestamp(), true)
+        dependent.step is not null and coalesce(dependent.retry_at <= clock_timestamp(), true),
+        dependent.is_finding
     from cdc.plan_dependents(slot) as dependent
     order by 2;
 end
