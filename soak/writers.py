@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from random import Random
 from typing import Any
 
@@ -14,7 +13,7 @@ from examples.shop.session import ShopSession
 from testkit.notify_changes import Session, templates_of
 from testkit.notify_traffic import mix
 from testkit.source import Identity
-from testkit.traffic import Sessions
+from testkit.traffic import Sessions, truncates
 
 _SESSIONS = 2
 _RECONNECT_SECONDS = 0.1
@@ -32,19 +31,9 @@ class Writers(Sessions[Any]):
     """Sessions that each write `rate` transactions per second until stopped."""
 
     def __init__(self, dsn: str, join: Any, kinds: dict[Any, int], seed: int, rate: float) -> None:
-        self._truncates = {kind: n for kind, n in kinds.items() if "truncate" in kind.__name__}
         often = {kind: weight * _TRUNCATES_ARE_RARER for kind, weight in kinds.items()}
         often[stay_open] = 4 * _TRUNCATES_ARE_RARER
-        super().__init__(dsn, join, often | self._truncates, _SESSIONS, seed, rate)
-
-    @contextmanager
-    def without_truncates(self) -> Iterator[None]:
-        """Begin no TRUNCATE in the block: a seed gives way to one, and has to be run again."""
-        self.changes.update(dict.fromkeys(self._truncates, 0))
-        try:
-            yield
-        finally:
-            self.changes.update(self._truncates)
+        super().__init__(dsn, join, often | truncates(kinds), _SESSIONS, seed, rate)
 
     def _work(self, number: int, rng: Random, transactions: int | None) -> None:
         # A crash loses asynchronous commits; the slot must not have delivered them before.

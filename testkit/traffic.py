@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -51,6 +51,12 @@ S = TypeVar("S", bound=BaseSession)
 
 # Each returns how many rows it changed; the number is the weight.
 Changes = dict[Callable[[S], int], int]
+
+
+def truncates(changes: Changes[S]) -> Changes[S]:
+    """Return those that are a TRUNCATE."""
+    return {kind: weight for kind, weight in changes.items() if "truncate" in kind.__name__}
+
 
 # Errors that concurrent sessions cause; the server has rolled the transaction back.
 _COLLISIONS = (
@@ -144,6 +150,16 @@ class Sessions(Generic[S]):
         self._threads: list[Thread] = []
         self._workers: list[Worker[S]] = []
         self._errors: list[Exception] = []
+
+    @contextmanager
+    def without_truncates(self) -> Iterator[None]:
+        """Begin no TRUNCATE in the block: a seed gives way to one, and has to be run again."""
+        left_out = truncates(self.changes)
+        self.changes.update(dict.fromkeys(left_out, 0))
+        try:
+            yield
+        finally:
+            self.changes.update(left_out)
 
     @property
     def counts(self) -> Counter[str]:

@@ -86,8 +86,11 @@ class ExamplePipeline:
 
     def seed(self) -> None:
         """Make the baselines of all models."""
-        for system in self._systems:
-            system.spark_job("spark-submit spark/seed.py")
+        with ExitStack() as calm:
+            for traffic in self.traffic:
+                calm.enter_context(traffic.without_truncates())
+            for system in self._systems:
+                system.spark_job("spark-submit spark/seed.py")
         baseline = "select min(snapshot_lsn)::text from cdc.baseline where model_name = %s"
         for name in self.recounts:
             # From here on a model remembers purged rows, also over later baselines.
