@@ -22,7 +22,8 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        perform cdc.list_baseline({listed}, {model_key}, $2, {model_name});
+        perform cdc.list_baseline({listed},
+            {model_key}, $2, {model_name});
     end if;
 
     -- Changes that look alike are one here: of those that cannot be counted only the newest position is known.
@@ -32,8 +33,10 @@ begin
     from unnest(bad) as change;
     if $1 = 'list' then
         -- Here each is one of its own.
-        bad := bad || cdc.new_rows((cdc.find_bad_images({deltas_name}, good, $4, $5)).bad);
-        perform cdc.list_rejected({listed}, {model_key}, $2, waltally_tables, $4, bad);
+        bad := bad || cdc.new_rows(
+            (cdc.find_bad_images({deltas_name}, good, $4, $5)).bad);
+        perform cdc.list_rejected({listed},
+            {model_key}, $2, waltally_tables, $4, bad);
         return;
     end if;
 

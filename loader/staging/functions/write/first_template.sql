@@ -4,6 +4,7 @@ create or replace function cdc.first_template() returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
 $first$if {is_empty} then
+    -- No group is there: a plain INSERT in the order of the key takes half the time.
     insert into {relation} (
         {columns}
     )

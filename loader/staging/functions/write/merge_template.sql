@@ -5,6 +5,7 @@ language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
     template constant text :=
 $template$with totals as (
+    -- What is added to each group.
     select
         {keys}{sums}
     from (
@@ -15,6 +16,7 @@ $template$with totals as (
 
 %s
 
+-- The groups that have no rows any more; and for dependents the rows as they were and as they are.
 select done.emptied, done.least, changed_rows.before, changed_rows.after
 into waltally_emptied, waltally_least_count, before, after
 from (
@@ -28,6 +30,7 @@ $template$;
     by_columns constant text := format(
         template,
 $merge$merged as (
+    -- The unique index finds the groups that are there.
     insert into {relation} as stored (
         {columns}
     )

@@ -45,7 +45,7 @@ begin
     ) as units
     cross join lateral (
         with {inputs}
-
+        -- The query as PostgreSQL prints it.
 {query}
     ) as query
     group by units.source_no, units.ignored_lsn{grouped};

@@ -20,7 +20,8 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'truncates', concat(
                 case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format($forget$
         delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (ordinal)
-        where old.slot_name = $2 and old.relation = %L and old.part = waltally_tables[own.ordinal];$forget$, model_key) end,
+        where old.slot_name = $2 and old.relation = %L
+            and old.part = waltally_tables[own.ordinal];$forget$, model_key) end,
                 case when compiled -> 'sources' -> 1 is null and not (compiled ->> 'is_total')::boolean then format($empty$
         if $1 = 'add' and is_reset then
             delete from %s;

@@ -6,7 +6,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
 $template$            -- The ignored deletes, by which a new baseline and an audit know what is counted and gone.
             if $1 in ('add', 'refill') then
                 insert into cdc.ignored_delete (slot_name, relation, part, commit_lsn, dimensions, measures)
-                select $2, {model_key}, waltally_tables[delta.waltally_source_no], delta.waltally_ignored_lsn,
+                select
+                    $2, {model_key}, waltally_tables[delta.waltally_source_no],
+                    delta.waltally_ignored_lsn,
                     array[{keys}]::text[],
                     array[{state_columns}]
                 from {deltas}(array(
