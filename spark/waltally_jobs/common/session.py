@@ -33,7 +33,7 @@ from waltally_jobs.common.errors import NoExecutor, first_line
 
 _OURS = ("waltally_jobs", "waltally_source")
 """Our packages beside each other."""
-_OF_LOADER = ("source", "staging")
+_OF_LOADER = ("findings", "source", "staging")
 """The layers of the loader that Spark's may import."""
 
 
