@@ -167,7 +167,8 @@ def test_each_statement_at_each_moment_waits_for_nobody(
     with followed.follow("--build"):
         _, out, err = followed.run(job)
     application.is_job_over = True
-    assert [each.exception(60) for each in application.done.values()] == [None] * len(MOMENTS)
+    errors = [each.exception(60) for each in application.done.values()]
+    assert errors == [None] * len(MOMENTS), out + err
     assert "differs" not in out + err and "Traceback" not in err, out + err
     followed.catch_up()
     if "waits" in followed.states().values():
