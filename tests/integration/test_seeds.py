@@ -67,6 +67,7 @@ def test_new_and_changed_models_are_seeded_and_follow(system: QuerySystem) -> No
         system.source.execute("update lab.sale set amount = amount + 1")
         system.must("wait")
         assert system.differing() == {}
+        assert "a seed is counting" not in running.said(), "nobody has to do something"
 
 
 def test_a_seed_that_fails_is_tried_again_and_the_model_says_why(
