@@ -183,7 +183,9 @@ def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> No
         lab.execute(f"select cdc.catch_up(%s, {routine})", model, model)
         # What was asked for meanwhile, as by a TRUNCATE, stays.
         lab.execute(
-            "delete from cdc.to_fill where reason operator(pg_catalog.=) 'a test asks for it'"
+            "delete from cdc.to_fill where relation operator(pg_catalog.=) %s"
+            " and reason operator(pg_catalog.=) 'a test asks for it'",
+            model,
         )
         lab.execute("select cdc.fill_dependents(%s, 'below')", model)
         lab.execute("commit")
