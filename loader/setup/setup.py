@@ -91,7 +91,7 @@ class Outcome:
     done: list[str]
     notes: list[str]
     problems: list[LoaderError]
-    is_new: bool = False
+    begins_log: bool = False
     """Whether a log begins, at a slot that was made or taken over."""
 
 
@@ -170,7 +170,7 @@ def set_up(settings: Settings, declared: Declared, timeout: int, renew: bool) ->
         with target.transaction():
             registration.write_shapes(target, declared.shapes)
         notes = [*_to_be_made(declared), *_notes(state, is_new=bool(done))]
-        return Outcome(done, notes, unfit, is_new=not stays)
+        return Outcome(done, notes, unfit, begins_log=not stays)
 
 
 _SQL_ASCII = (

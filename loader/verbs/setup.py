@@ -109,7 +109,7 @@ def setup_command(
         with shown("checking servers and tables, making what is missing"):
             found = setup.set_up(settings, declared, timeout, renew)
         is_whole = not (found.done or found.problems)
-        last = NEXT if found.is_new else "Everything is set up already." if is_whole else ""
+        last = NEXT if found.begins_log else "Everything is set up already." if is_whole else ""
     text_lines.write(filter(None, [*found.done, *found.notes, last]))
     if found.problems:
         raise combine(found.problems)
