@@ -75,7 +75,7 @@ class Below(Model):
 
     NO_CHANGED_ROWS = "case when cdc.has_dependents('lab.{0}') then array[]::lab.{0}[] end"
     UPDATED = (
-        "case when made.is_reset or '{1}' = 'rebuild' then cdc.fill_dependents('lab.{0}', 'it was built again')::text "
+        "case when made.is_reset or '{1}' = 'rebuild' then cdc.ask_to_fill_dependents('lab.{0}', 'it was built again')::text "
         "else cdc.update_dependents('lab.{0}', made.before, made.after)::text end"
     )
 
@@ -94,6 +94,7 @@ class Dependent:
 
     def __init__(self, lab: Lab, name: str, query: str, **options: Any) -> None:
         self.lab, self.name, self.query = lab, name, query
+        lab.made += 1
         self.inputs = [
             known
             for (known,) in lab.execute(
@@ -158,7 +159,7 @@ def fill_one(lab: Lab, model: str, routine: str) -> None:
         lab.execute(f"select {routine}('{step}', null, null::text[], null, null::text[])")
     # The session may find another = first.
     lab.execute("delete from cdc.to_fill where relation operator(pg_catalog.=) %s", model)
-    lab.execute("select cdc.fill_dependents(%s, 'below')", model)
+    lab.execute("select cdc.ask_to_fill_dependents(%s, 'below')", model)
 
 
 def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> None:
@@ -187,7 +188,7 @@ def fill_beside(lab: Lab, models: list[str], change: Callable[[], object]) -> No
             " and reason operator(pg_catalog.=) 'a test asks for it'",
             model,
         )
-        lab.execute("select cdc.fill_dependents(%s, 'below')", model)
+        lab.execute("select cdc.ask_to_fill_dependents(%s, 'below')", model)
         lab.execute("commit")
 
 

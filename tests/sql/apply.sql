@@ -218,7 +218,7 @@ delete from cdc.to_fill;
 insert into cdc.dependent_model (relation, model_name, project, declaration, routine, indexes)
 values ('app.top', 'top', 'p', '{"inputs": []}', 'app.add(text)', '[]');
 insert into cdc.dependent_input (relation, input_relation) values ('app.top', 'app.up');
-select cdc.fill_dependents('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
+select cdc.ask_to_fill_dependents('app.ft', 'why ' || place) from generate_series(1, 2) as place \g /dev/null
 insert into got select 'its input begins again, so it is filled, once', string_agg(relation || ' ' || reason, ', ' order by relation),
     'app.top why 1, app.up why 1'
 from cdc.to_fill;

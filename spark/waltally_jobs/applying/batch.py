@@ -204,7 +204,7 @@ def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
     return merged == [(True,)]
 
 
-def fill_dependent(target: TargetSession) -> None:
+def fill_due(target: TargetSession) -> None:
     """Have the database fill the models over models that are to be filled."""
     due = (
         f"select 1 from {target.table('plan_dependents')}(%s)"

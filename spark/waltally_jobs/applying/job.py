@@ -78,7 +78,7 @@ def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> 
             last = end if settings.interval is None else max(each.position for each in plans)
             due = [each for each in plans if each.is_due(last)]
             has_applied = bool(due) and _step(spark, target, settings, due, report)
-            batch.fill_dependent(target)
+            batch.fill_due(target)
             if settings.interval is not None:
                 _tell(plans, said, report)
             elif not due and not _is_waited_for(plans, deadline):

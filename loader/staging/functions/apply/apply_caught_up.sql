@@ -1,8 +1,8 @@
--- Models that follow have caught up if they are at begin_lsn, the newest position of any; the caller holds its lock.
--- The others that follow are left to apply_rest. Bring those that have caught up to the end of the next batch together,
--- `until` at the latest, and say whether more is staged before that. A model that fails is not in `caught_up`;
--- caught_up_lsn is the end of the batch all the same. A batch, what is applied at once, is read whole here, or in parts
--- by step_through.
+-- Models that follow have caught up if they are at begin_lsn, the newest position of any; the others that follow are
+-- left to apply_rest. The caller holds the slot's lock. Bring those that have caught up to the end of the next batch
+-- together, `until` at the latest, and say whether more is staged before that. A model that fails is not in
+-- `caught_up`; caught_up_lsn is the end of the batch all the same. A batch, what is applied at once, is read whole
+-- here, or in parts by step_through.
 create or replace function cdc.apply_caught_up(
     slot text, plans cdc.model_plan[], begin_lsn pg_lsn, until pg_lsn,
     out caught_up text[], out caught_up_lsn pg_lsn, out is_more boolean

@@ -11,7 +11,7 @@ declare
 begin
     -- Before the routine: while it reads, nobody else fills what reads this model.
     if step = 'rebuild' then
-        perform cdc.fill_dependents(plan.relation, format('%s was built again', plan.relation));
+        perform cdc.ask_to_fill_dependents(plan.relation, format('%s was built again', plan.relation));
     end if;
     -- In one statement: no variable here holds rows of every model.
     execute format(
@@ -23,7 +23,7 @@ begin
     using step, plan.slot_name, changes, plan.table_nos, plan.ordinals, truncated, plan.relation, target.oid, target.version;
     perform cdc.require_seen(plan, result.lost_lsn);
     if result.is_reset then
-        perform cdc.fill_dependents(plan.relation, format('a table of %s was truncated', plan.relation));
+        perform cdc.ask_to_fill_dependents(plan.relation, format('a table of %s was truncated', plan.relation));
     end if;
     return result;
 end

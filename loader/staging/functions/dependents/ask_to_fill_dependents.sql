@@ -1,5 +1,5 @@
 -- Have every dependent of a model, at any depth, filled again.
-create or replace function cdc.fill_dependents(model text, reason text) returns void
+create or replace function cdc.ask_to_fill_dependents(model text, reason text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     perform cdc.ask_to_fill(dependent.relation, reason)

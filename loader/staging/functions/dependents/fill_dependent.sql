@@ -43,7 +43,7 @@ begin
                 exit when not cdc.is_to_be_filled(plan.relation);
             end loop;
             perform cdc.catch_up(plan.relation, plan.routine);
-            perform cdc.fill_dependents(plan.relation, format('%s was filled', plan.relation));
+            perform cdc.ask_to_fill_dependents(plan.relation, format('%s was filled', plan.relation));
             update cdc.dependent_model as own
             set error = null, failures = 0, retry_at = null, audited_at = null, major_version = cdc.major_version()
             where own.relation = plan.relation;
