@@ -102,8 +102,8 @@ class QuerySystem(System):
                 query = query.replace(f"{{{place}}}", relation(places[place]))
             self.models[name] = query, dict(config)
             read = [table for table in tables if table.name in used]
-            dependents = [place for place in used if places[place] not in tables]
-            nodes.append(node(name, query, config, read, dependents))
+            inputs = [place for place in used if places[place] not in tables]
+            nodes.append(node(name, query, config, read, inputs))
         self.source.manifest = self.home / "manifest.json"
         self.source.manifest.write_text(manifest(nodes, tables))
 

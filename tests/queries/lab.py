@@ -106,7 +106,7 @@ class Lab:
 
     def clear(self) -> None:
         """Forget every model, and empty the tables and the log."""
-        self._renew()
+        self.renew()
         self.drop_made("")
         if self.sources:
             self.execute(f"truncate {', '.join(f'lab.{quoted(name)}' for name in self.sources)}")
@@ -115,14 +115,16 @@ class Lab:
             "delete from cdc.dependent_model; delete from cdc.installed_model"
         )
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
         """Begin a new session where this one has plans of many models.
 
         A session keeps those of a dropped function to its end, and goes through them all at each DDL.
         """
         if self.made >= _MODELS_OF_A_SESSION:
+            timeout = self.value("show statement_timeout")
             self.connection.close()
             self.connection = database.connect(self.connection.login, "source")
+            self.execute("select set_config('statement_timeout', %s, false)", timeout)
             self.made = 0
 
     def drop_made(self, pattern: str) -> None:

@@ -309,6 +309,7 @@ class ModelTrial(Trial[Dependent]):
         self.queries.keys = {
             name: keys for name, keys in self.queries.keys.items() if name in self.tables
         }
+        self.lab.renew()
         self.lab.execute("delete from cdc.dependent_model; truncate cdc.to_fill")
         self.lab.drop_made("^m[0-9]+(__apply.*)?$")
         self.lab.execute("select cdc.drop_unused_indexes('lab')")
