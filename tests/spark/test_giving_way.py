@@ -198,6 +198,22 @@ def test_a_table_that_is_dropped_at_a_moment_is_said(
     assert code and "old_orders" in err and "Traceback" not in err, err
 
 
+def test_a_seed_begins_again_where_the_log_of_a_table_has_begun_anew_since_its_snapshot(
+    followed: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gap = "select gap_lsn from cdc.logged_table where table_name = 'lines'"
+
+    def attach() -> None:
+        followed.source.execute(ATTACH.format(name="fresh_1", n=1))
+        wait_until(lambda: followed.target.value(gap), "the loader sees the partition")
+
+    meanwhile(monkeypatch, "evaluation.checks.not_older", before=attach)
+    with followed.follow("--build"):
+        code, out, err = followed.run("seed")
+        assert not code and "of public.lines in the log" in out + err, out + err
+        followed.audit()
+
+
 @pytest.mark.parametrize("job", ["seed", "audit"])
 def test_a_column_that_gets_a_wider_type_amid_a_job_is_counted(
     purging: Kept, monkeypatch: pytest.MonkeyPatch, job: str

@@ -21,7 +21,7 @@ from waltally.errors import LoaderError, MissingRight, SourceBehind, TableUnfit,
 from waltally.models import Model, needed_columns, source_tables
 from waltally.tables import Table, quoted
 from waltally_jobs.common.connections import TargetSession, resolved
-from waltally_jobs.common.errors import SnapshotTooOld
+from waltally_jobs.common.errors import BeginAgain, SnapshotTooOld
 from waltally_jobs.evaluation import ranges
 from waltally_jobs.evaluation.snapshot import connect_replication
 
@@ -132,14 +132,18 @@ def _of_another(
 
 
 def not_older(
-    target: TargetSession, models: Sequence[Model], snapshot_lsn: int, but_for: str = ""
+    target: TargetSession, models: Sequence[Model], snapshot_lsn: int, is_counted: bool = False
 ) -> None:
-    """Raise SnapshotTooOld where a baseline would not count; `but_for`: a kind of limit to pass."""
+    """Raise SnapshotTooOld where a baseline would not count.
+
+    Where the log of a table has begun anew since, a newer snapshot counts: raises BeginAgain. Once
+    it `is_counted`, that keeps no other model from its baseline: model_state says who waits.
+    """
     for at, kind, reason, remedy in target.limits(models):
-        if snapshot_lsn < at and kind != but_for:
-            raise SnapshotTooOld(
-                f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}", remedy
-            )
+        if snapshot_lsn >= at or (is_counted and kind == "table"):
+            continue
+        too_old = f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}"
+        raise BeginAgain(too_old) if kind == "table" else SnapshotTooOld(too_old, remedy)
 
 
 def timeline(here: Timeline, slot: SlotPosition) -> None:

@@ -121,10 +121,9 @@ def replace(
                 "run the seed again",
             )
         refuse_changed(target, models)
-        # Again: the log may have been pruned meanwhile; from here on none can. A table whose
-        # log has begun anew keeps no other model from its baseline: model_state says who waits.
+        # Again: the log may have been pruned meanwhile; from here on none can.
         target.ask_staging("lock table {}.change_log in access share mode")
-        checks.not_older(target, models, counted.snapshot_lsn, but_for="table")
+        checks.not_older(target, models, counted.snapshot_lsn, is_counted=True)
         # A task that Spark has given up may have committed since. From here on none can.
         target.ask(f"lock table {target.incoming.quoted} in share mode")
         keep(target, counted.written)

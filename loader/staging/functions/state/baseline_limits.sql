@@ -25,7 +25,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         max(held.from_lsn),
         'table',
         format('the changes of %s in the log, which begin at %s', need.key, max(held.from_lsn)),
-        'seed after `loader setup`, with `loader run` running'
+        -- A newer snapshot counts.
+        ''
     from cdc.registered_model
     inner join cdc.slot_position as log on log.slot_name = registered_model.slot_name
     cross join lateral jsonb_each(registered_model.needed) as need
