@@ -22,7 +22,7 @@ from waltally.tables import Table, quoted
 
 _MADE = """
 select 'function', oid::regprocedure::text from pg_proc
-where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|merge|reader)$' and proname ~ %s
+where pronamespace = 'lab'::regnamespace and proname ~ '_(apply|apply_.*|deltas|totals|merge|by_hash|reader)$' and proname ~ %s
 union all
 select 'table', oid::regclass::text from pg_class
 where relnamespace = 'lab'::regnamespace and relkind = 'r' and relname <> all (%s) and relname ~ %s
@@ -215,22 +215,12 @@ class Model:
         shuffled = rng.sample(gives, len(gives))
         self.table_nos = [shuffled.index(one) + 1 for one in gives]
         spelled = json.dumps(self.compiled)
-        table, deltas = f"lab.{name}", f"lab.{name}_deltas"
-        own = (table, "lab.rejected", name, name)
-        routine, merge = f"lab.{name}_apply", f"lab.{name}_merge"
-        writers: list[tuple[str, tuple[object, ...]]] = [
-            ("write_row_deltas", (spelled, deltas)),
-            ("write_rows", (spelled, routine, deltas, *own)),
-        ]
-        if not self.is_rows:
-            writers = [
-                ("write_deltas", (spelled, deltas, table, name, query)),
-                ("write_fact_merge", (spelled, merge, deltas, table)),
-                ("write_fact", (spelled, routine, deltas, merge, *own)),
-            ]
+        table = f"lab.{name}"
+        does = ("apply", "deltas", "totals", "merge", "by_hash")
+        names = json.dumps({each: f"{table}_{each}" for each in does})
         for writer, values in (
             ("write_table", (spelled, table, f"pk_{name}")),
-            *writers,
+            ("write_functions", (spelled, names, table, "lab.rejected", name, name, query)),
             ("write_reader", (f"lab.{name}_reader", json.dumps(shuffled))),
         ):
             marks = ", ".join(["%s"] * len(values))

@@ -15,15 +15,23 @@ declare
     compiled constant jsonb := cdc.note_renamed(read, renamed);
     model_key constant text := model_schema || '.' || model_table;
     relation constant text := format('%I.%I', model_schema, model_table);
-    routine constant text := cdc.routine_name(model_schema, model_table, 'apply', compiled);
-    deltas constant text := cdc.routine_name(model_schema, model_table, 'deltas', compiled);
-    merge constant text := cdc.routine_name(model_schema, model_table, 'merge', compiled);
-    functions constant text[] := array[
-        routine || '(text, text, cdc.change[], integer[], integer[], text[], anyarray)',
-        deltas || case compiled ->> 'kind' when 'rows' then '(cdc.change[], integer[], integer[])'
-            else '(cdc.change[], integer[], integer[], text, text, text[], integer[])' end
-    ] || case when compiled ->> 'kind' <> 'rows' then
-        array[merge || '(text, text, cdc.change[], integer[], integer[], text[], integer[], text, anyarray)'] end;
+    names constant jsonb := (
+        select jsonb_object_agg(does, cdc.routine_name(model_schema, model_table, does, compiled))
+        from unnest('{apply,deltas,totals,merge,by_hash}'::text[]) as does
+    );
+    functions constant text[] := array(
+        select (names ->> own.does) || own.takes
+        from (
+            values
+            ('apply', '(text, text, cdc.change[], integer[], integer[], text[], anyarray)', true),
+            ('deltas', '(cdc.change[], integer[], integer[])', compiled ->> 'kind' = 'rows'),
+            ('deltas', '(cdc.change[], integer[], integer[], text, text, text[], integer[])', compiled ->> 'kind' <> 'rows'),
+            ('totals', '(text, text, cdc.change[], integer[], integer[], text[], integer[], text)', compiled ->> 'kind' <> 'rows'),
+            ('merge', '(text, text, cdc.change[], integer[], integer[], text[], integer[], text, anyarray)', compiled ->> 'kind' <> 'rows'),
+            ('by_hash', '(text, text, cdc.change[], integer[], integer[], text[], integer[], text, anyarray)', cdc.key_hash(compiled) is not null)
+        ) as own (does, takes, is_made)
+        where own.is_made
+    );
 begin
     perform cdc.require_table(relation, model_key);
     perform cdc.keep_rejected_changes(listed);
@@ -36,16 +44,9 @@ begin
             select jsonb_agg(jsonb_build_array(one.name, one.sql) order by one.ordinal) from cdc.column_definitions(compiled) as one
         ));
     end if;
-    -- What it returns may have other columns now.
-    execute format('drop function if exists %s', functions[2]);
-    if compiled ->> 'kind' = 'rows' then
-        execute cdc.write_row_deltas(compiled, deltas);
-        execute cdc.write_rows(compiled, routine, deltas, relation, listed, model_key, model_name);
-    else
-        execute cdc.write_deltas(compiled, deltas, relation, model_name, query);
-        execute cdc.write_fact_merge(compiled, merge, deltas, relation);
-        execute cdc.write_fact(compiled, routine, deltas, merge, relation, listed, model_key, model_name);
-    end if;
+    -- What they return may have other columns now.
+    execute format('drop function if exists %s', array_to_string(functions[2:], ', '));
+    execute cdc.write_functions(compiled, names, relation, listed, model_key, model_name, query);
     perform cdc.install_model(
         slot, model_schema, model_table, model_name, compiled,
         jsonb_build_object('text', query, 'sources', sources, 'options', options), functions[1],

@@ -15,8 +15,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
             and p.proowner = own.proowner
             and own.proname ~ '__apply_[0-9a-f]{8}$'
             and p.proname in (
-                regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__deltas_\1'),
-                regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', '__merge_\1')
+                select regexp_replace(own.proname, '__apply_([0-9a-f]{8})$', format('__%s_\1', part))
+                from unnest('{deltas,totals,merge,by_hash}'::text[]) as part
             )
     where installed.slot_name = slot and installed.relation = model
 $$;

@@ -1,5 +1,5 @@
--- The part of the statement of write_merge that writes to an empty table. No group is there that could have the same
--- key, and a sum of rows is not below zero.
+-- The part of write_merge that writes to an empty table. No group is there that could have the same key, and a sum of
+-- rows is not below zero.
 create or replace function cdc.first_template() returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select
@@ -10,16 +10,10 @@ $first$if {is_empty} then
     )
     select
         {values}
-    from (
-        select
-            {keys}{sums}
-        from (
-        {totals}
-        ) as delta
-        {grouped}
-    ) as totals
+    from {totals} as totals
     {ordered};
     return;
-end if;
-$first$
+    end if;
+
+    $first$
 $$;

@@ -69,9 +69,7 @@ $template$,
                 e'if cardinality(waltally_queued) > 0 then\n%s\n    elsif $1 = ''add'' then\n%s\n    end if;',
                 cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, 'false', true)),
                 cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, '$5 is not null'))
-            ) else cdc.write_long(compiled, relation, cdc.write_merge(
-                compiled, relation, format('select * from %s($1, $2, $3, $4, waltally_queued)', deltas), '$5 is not null and $1 = ''add'''
-            )) end,
+            ) else cdc.write_long(compiled, relation, cdc.write_model_merge(compiled, deltas, relation)) end,
             'sweep', case when compiled ? 'group' or (compiled ->> 'is_total')::boolean then ''
                 else format(e'\n    delete from %s where ctid = any (waltally_emptied);', relation) end
         )

@@ -1,6 +1,8 @@
--- SQL: the function by which a fact's routine adds what write_deltas gives to its table, or, with `waltally_group`, of
--- that one group alone.
-create or replace function cdc.write_fact_merge(compiled jsonb, merge text, deltas text, relation text) returns text
+-- SQL: the function by which a fact's routine adds what its `totals`, the function of write_fact_totals, gives to its
+-- table. It leaves that to `by_hash`, which this writes with a null there, where a key once was too long for the unique
+-- index.
+create or replace function cdc.write_fact_merge(compiled jsonb, merge text, totals text, relation text, by_hash text)
+returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$
@@ -22,17 +24,38 @@ as $routine$
 declare
     waltally_least_count numeric;
 begin
-    {statement}
+{by_hash}    {statement}
 end
 $routine$
 $template$,
         jsonb_build_object(
             'merge', merge,
-            'statement', cdc.write_merge(compiled, relation, format(
-                e'select * from %s($3, $4, $5, $1, $2, $6, $7) as changed'
-                '\n    where waltally_ignored_lsn is null\n        and ($8 is null or %s = $8)',
-                deltas, cdc.write_group_text(compiled)
-            ), '$9 is not null', '$1 = ''rebuild''')
+            'by_hash', case when by_hash is not null and cdc.key_hash(compiled) is not null then format(
+                $long$    if $1 <> 'rebuild' and not cdc.has_short_keys(%L) then
+        -- A key once was too long for the unique index.
+        select * into waltally_emptied, before, after
+        from %s($1, $2, $3, $4, $5, $6, $7, $8, $9);
+        return;
+    end if;
+
+$long$, relation, by_hash
+            ) else '' end,
+            'statement', cdc.write_merge(
+                compiled, relation,
+                case when keys.collated = keys.names then own.call else format(
+                    '(select %s from %s as own)', concat_ws(', ', keys.collated, nullif(cdc.write_names(compiled -> 'state_columns', '%I'), ''), own.parts), own.call
+                ) end,
+                '$9 is not null', by_hash is null, case when by_hash is not null then '$1 = ''rebuild''' end
+            )
         )
     )
+    from (
+        select
+            format('%s($1, $2, $3, $4, $5, $6, $7, $8)', totals) as call,
+            (select string_agg(quote_ident(part.name), ', ') from cdc.part_columns(compiled) as part) as parts
+    ) as own
+    cross join (
+        -- What a function gives has lost its collation.
+        select cdc.write_collated(compiled, compiled -> 'keys') as collated, cdc.write_names(compiled -> 'keys', '%I') as names
+    ) as keys
 $$;

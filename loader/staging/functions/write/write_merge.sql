@@ -1,31 +1,31 @@
--- SQL: add totals to a fact's table, and give the groups that have no rows any more. They come from `totals`, a query
--- that gives the source's number, the keys and what is added to what is kept, or is kept now. `returns_rows` is a
--- condition: then before and after get the rows that it changes: see write_changed_rows. Where a key once was too long
--- for the unique index, groups are found by a hash: only one session at a time writes a model. `is_empty` is a
--- condition under which the table has no row: a plain INSERT in the order of the key takes half the time.
+-- SQL: add totals to a fact's table, and give the groups that have no rows any more. `totals` is an item of FROM that
+-- gives what write_totals does. `returns_rows` is a condition: then before and after get the rows that it changes: see
+-- write_changed_rows. Where a key once was too long for the unique index, groups are found by a hash, `by_hash`: only
+-- one session at a time writes a model. `is_empty` is a condition under which the table has no row: a plain INSERT in
+-- the order of the key takes half the time.
 create or replace function cdc.write_merge(
-    compiled jsonb, relation text, totals text, returns_rows text, is_empty text default null
+    compiled jsonb, relation text, totals text, returns_rows text, by_hash boolean, is_empty text default null
 ) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
-        case when is_empty is not null then cdc.first_template() else '' end || cdc.merge_template(own.hash is not null),
+        case when is_empty is not null then cdc.first_template() else '' end
+        || case when by_hash then cdc.hash_template() else cdc.merge_template() end
+        || $check$
+    if waltally_least_count < 0 then
+        raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';
+    end if;$check$,
         jsonb_build_object(
             'relation', relation,
-            'relation_name', quote_literal(relation),
             'totals', totals,
             'returns_rows', returns_rows,
             'is_empty', is_empty,
             'ordered', case when own.keys <> '' then format(e'where totals.%I <> 0\n    order by %s', compiled ->> 'rows', cdc.write_names(compiled -> 'keys', 'totals.%I')) else '' end,
             'changed_rows', cdc.write_changed_rows(compiled, relation, 'merged', returns_rows),
-            'keys', case when own.keys <> '' then cdc.write_collated(compiled, compiled -> 'keys') || e',\n        ' else '' end,
-            -- Without GROUP BY the sums of no rows are a row too, and nothing is to be added.
-            'grouped', case when own.keys <> '' then 'group by ' || cdc.write_collated(compiled, compiled -> 'keys', false) else 'having count(*) > 0' end,
             'conflict', coalesce(nullif(own.keys, ''), '(true)'),
-            'hash', own.hash,
+            'hash', cdc.key_hash(compiled, 'stored'),
             'totals_hash', cdc.key_hash(compiled, 'totals'),
             'is_same', cdc.write_names(compiled -> 'keys', '(stored.%1$I %5$s totals.%1$I or num_nulls(stored.%1$I, totals.%1$I) = 2)', ' and '),
             'returned', cdc.write_returned(compiled, returns_rows),
-            'sums', cdc.write_sums(compiled),
             'columns', cdc.join_lines(array_agg(quote_ident(one.name) order by one.ordinal) filter (where one.kind <> 'expression')),
             'values', cdc.join_lines(array_agg(case
                 when one.kind = 'id' then cdc.write_id(compiled, 'totals')
@@ -47,6 +47,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         )
     )
     from cdc.list_columns(compiled) as one
-    cross join (select cdc.write_names(compiled -> 'keys', '%I') as keys, cdc.key_hash(compiled, 'stored') as hash) as own
-    group by own.keys, own.hash
+    cross join (select cdc.write_names(compiled -> 'keys', '%I') as keys) as own
+    group by own.keys
 $$;
