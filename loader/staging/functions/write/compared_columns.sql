@@ -45,11 +45,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'sums', string_agg(format(
             'sum(own_%1$s) filter (where is_own) as own_%1$s, %2$s as right_%1$s, '
             'sum(own_%1$s) filter (where is_ignored) as ignored_%1$s', ordinal, given
-        ), e',\n        ' order by ordinal),
+        ), e',\n' order by ordinal),
         'totals', string_agg(format(
             'array[%1$L, coalesce(trim_scale(sum(own_%2$s)), 0)::text, coalesce(trim_scale(sum(right_%2$s)), 0)::text, '
             'coalesce(trim_scale(sum(ignored_%2$s)), 0)::text]', name, ordinal
-        ), e',\n        ' order by ordinal),
+        ), e',\n' order by ordinal),
         'own_list', string_agg(format('own_%s', ordinal), ', ' order by ordinal),
         'right_list', string_agg(format('right_%s', ordinal), ', ' order by ordinal),
         'pairs', string_agg(

@@ -22,8 +22,7 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        perform cdc.list_baseline({listed},
-            {model_key}, $2, {model_name});
+        perform cdc.list_baseline({listed}, {model_key}, $2, {model_name});
     end if;
 
     -- Changes that look alike are one here: of those that cannot be counted only the newest position is known.
@@ -35,15 +34,15 @@ begin
         -- Here each is one of its own.
         bad := bad || cdc.new_rows(
             (cdc.find_bad_images({deltas_name}, good, $4, $5)).bad);
-        perform cdc.list_rejected({listed},
-            {model_key}, $2, waltally_tables, $4, bad);
+        perform cdc.list_rejected({listed}, {model_key}, $2, waltally_tables, $4, bad);
         return;
     end if;
 
     -- Of what a truncated table had added nothing stays.
     if $1 in ('add', 'refill') then
         waltally_truncated := cdc.truncated_sources($3, $4);
-        is_reset := nullif(waltally_truncated <> '{}', false);{truncates}
+        is_reset := nullif(waltally_truncated <> '{}', false);
+        {truncates}
     end if;
 
     -- All groups are added at once. Where that fails, find_cause takes bad rows out of `good`, and all are added again.
@@ -54,7 +53,8 @@ begin
             from {merge}(
                 $1, $2, good, $4, $5, $6, waltally_truncated, waltally_group, case when $1 <> 'rebuild' then $7 end
             ) as made;
-{ignored}            exit when waltally_group is null;
+            {ignored}
+            exit when waltally_group is null;
         exception
             when data_exception or cardinality_violation or feature_not_supported or syntax_error
                 or program_limit_exceeded then
@@ -73,7 +73,8 @@ begin
         if waltally_group is null then
             raise exception 'the totals of several groups do not fit: %', waltally_said using errcode = '22003';
         end if;
-    end loop;{sweep}
+    end loop;
+    {sweep}
 end
 $routine$
 $template$

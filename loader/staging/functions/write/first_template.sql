@@ -13,7 +13,7 @@ $first$if {is_empty} then
     from {totals} as totals
     {ordered};
     return;
-    end if;
+end if;
 
-    $first$
+$first$
 $$;

@@ -3,7 +3,7 @@
 create or replace function cdc.image_columns(source jsonb, source_no integer) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(
-        format(e',\n            %s as %I', case
+        format(e',\n%s as %I', case
             when not (value ->> 'is_needed')::boolean then format('null::%s', value ->> 'type')
             -- The plugin leaves out what says that hexadecimal digits follow, and prints no NaN, but for domains.
             when value ->> 'type' = 'bytea' then format(e'(''\\x'' || ltrim(image.v[($3)[%s][%s]], ''\\x''))::bytea', source_no, needed_no)

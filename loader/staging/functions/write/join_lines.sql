@@ -8,7 +8,7 @@ declare
 begin
     foreach part in array parts loop
         if width + length(part) > 90 then
-            written := written || rtrim(separator) || e'\n        ';
+            written := written || rtrim(separator) || e'\n    ';
             width := 0;
         end if;
         written := case when width > 0 then written || separator else coalesce(written, '') end || part;

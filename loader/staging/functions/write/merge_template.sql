@@ -13,16 +13,16 @@ $merge$with merged as (
         {additions}
     returning
         {returned}
-    )
+)
 
-    -- The groups that have no rows any more; and for dependents the rows as they were and as they are.
-    select done.emptied, done.least, changed_rows.before, changed_rows.after
-    into waltally_emptied, waltally_least_count, before, after
-    from (
-        select array_agg(waltally_ctid) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
-        from merged
-    ) as done
-    cross join (
+-- The groups that have no rows any more; and for dependents the rows as they were and as they are.
+select done.emptied, done.least, changed_rows.before, changed_rows.after
+into waltally_emptied, waltally_least_count, before, after
+from (
+    select array_agg(waltally_ctid) filter (where waltally_rows = 0) as emptied, min(waltally_least) as least
+    from merged
+) as done
+cross join (
     {changed_rows}
-    ) as changed_rows;$merge$
+) as changed_rows;$merge$
 $$;

@@ -36,15 +36,18 @@ begin
                 delete from {relation};
             end if;
         end if;
-        {fill}loop
+        {fill}
+        loop
             begin
                 {merge}
                 exit;
             exception
-                when data_exception or cardinality_violation or feature_not_supported or syntax_error or program_limit_exceeded then
+                when data_exception or cardinality_violation or feature_not_supported or syntax_error
+                    or program_limit_exceeded then
                     select * into tried from cdc.find_bad_images({deltas_name}, remaining, $4, $5);
                     if tried.bad = '{}' then
-                        {room}raise;
+                        {room}
+                        raise;
                     end if;
                     remaining := tried.good;
                     bad := bad || tried.bad;

@@ -12,11 +12,11 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         )
     ) else cdc.fill(
 $template$changed as materialized (
-        select {columns}, side.waltally_sign
-        from (select unnest($3) as former, unnest($4) as present) as pair
-        cross join lateral (values (1, pair.present), (-1, pair.former)) as side (waltally_sign, image)
-        where not side.image is null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
-    )$template$,
+    select {columns}, side.waltally_sign
+    from (select unnest($3) as former, unnest($4) as present) as pair
+    cross join lateral (values (1, pair.present), (-1, pair.former)) as side (waltally_sign, image)
+    where not side.image is null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
+)$template$,
         jsonb_build_object(
             'relation', format('%I.%I', input ->> 'schema', input ->> 'name'),
             'columns', cdc.model_columns(input, '(side.image)'),

@@ -5,21 +5,38 @@
 create or replace function cdc.write_changed_rows(compiled jsonb, relation text, groups text, returns_rows text)
 returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select format(
-        e'select\n        array_agg(stored.*)%5$s as before,\n        array_agg(%1$s.waltally_row) as after'
-        '\n    from %1$s\n    left join %2$s as stored\n        on %3$s\n    where %4$s',
-        groups, relation,
-        coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I %%5$s %s.%%1$I', groups), ' and '), ''), 'true'),
-        returns_rows,
-        case when count(*) > 0 and compiled ->> 'kind' <> 'rows' then format(
-            e' || array(\n            select found.row::%2$s from cdc.find_null_groups(\n                %3$L,\n                %4$L,\n                %5$L,\n                ('
-            'select jsonb_agg(jsonb_build_array(\n        %6$s\n        )) from %1$s where %7$s and (\n        %8$s))\n            ) as found (row)\n        )',
-            groups, relation, relation,
-            array_agg(value ->> 'name' order by ordinal), array_agg(value ->> 'type' order by ordinal),
-            cdc.write_names(compiled -> 'keys', groups || '.%I::text'),
-            returns_rows,
-            cdc.write_names(compiled -> 'keys', groups || '.%I is null', ' or ')
-        ) else '' end
+    select cdc.fill(
+$template$select
+    array_agg(stored.*)$template$
+        || case when compiled -> 'keys' <> '[]' and compiled ->> 'kind' <> 'rows' then $nulls$ || array(
+        select found.row::{relation} from cdc.find_null_groups(
+            {relation_name},
+            {names},
+            {types},
+            (
+                select jsonb_agg(jsonb_build_array({texts}))
+                from {groups}
+                where {returns_rows} and ({has_null})
+            )
+        ) as found (row)
+    )$nulls$ else '' end
+        || $template$ as before,
+    array_agg({groups}.waltally_row) as after
+from {groups}
+left join {relation} as stored
+    on {is_same}
+where {returns_rows}$template$,
+        jsonb_build_object(
+            'relation', relation,
+            'relation_name', quote_literal(relation),
+            'groups', groups,
+            'returns_rows', returns_rows,
+            'names', quote_literal((array_agg(value ->> 'name' order by ordinal))::text),
+            'types', quote_literal((array_agg(value ->> 'type' order by ordinal))::text),
+            'texts', cdc.write_names(compiled -> 'keys', groups || '.%I::text'),
+            'has_null', cdc.write_names(compiled -> 'keys', groups || '.%I is null', ' or '),
+            'is_same', coalesce(nullif(cdc.write_names(compiled -> 'keys', format('stored.%%1$I %%5$s %s.%%1$I', groups), ' and '), ''), 'true')
+        )
     )
     from jsonb_array_elements(compiled -> 'keys') with ordinality as one (value, ordinal)
 $$;

@@ -21,10 +21,10 @@ begin
             exit when wider = arm;
         end loop;
         remaining := array(select n from unnest(remaining) as n where n <> all (arm) order by n);
-        terms := concat_ws(e'\n        union all\n        ', terms, format('select arm.* from (%s) as arm', cdc.write_left_terms(compiled, model, arm)));
+        terms := concat_ws(e'\nunion all\n', terms, format('select arm.* from (%s) as arm', cdc.write_left_terms(compiled, model, arm)));
     end loop;
     return format(
-        e'with %s\n\n        %s', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
+        e'with %s\n\n%s', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
         case when compiled ->> 'kind' = 'roll-up' then cdc.write_roll_up(compiled, terms) else terms end
     );
 end

@@ -20,21 +20,24 @@ as $routine$
 begin
     if $4 = 'rebuild' then
         -- What the seed has counted, but of tables that were truncated since.
-        return query select
-        array_position({tables}, counted.part), null::pg_lsn,
-        {baseline}
+        return query
+        select
+            array_position({tables}, counted.part), null::pg_lsn,
+            {baseline}
         from cdc.baseline_group as counted
         where counted.slot_name = $5 and counted.model_name = {model_name}
             and counted.part <> all (coalesce($6, '{}')){zeros};
         return;
     end if;
-{taken}
+    {taken}
+
     return query
     with {images}
 
     select
         units.source_no, units.ignored_lsn,
-        {keys}{sums}
+        {keys}
+        {sums}
     from (
         select distinct weights.source_no, weights.ignored_lsn, weights.sign, 1::bigint << digit as unit
         from (
@@ -46,7 +49,7 @@ begin
     cross join lateral (
         with {inputs}
         -- The query as PostgreSQL prints it.
-{query}
+        {query}
     ) as query
     group by units.source_no, units.ignored_lsn{grouped};
 end
@@ -55,24 +58,20 @@ $template$,
         jsonb_build_object(
             'deltas', deltas, 'pins', cdc.routine_pins(compiled), 'query', compiled ->> 'query',
             'comment', coalesce('-- ' || regexp_replace(btrim(text, e' \r\n'), '\r\n?|\n', e'\n-- ', 'g'), ''),
-            'returns', concat_ws(
-                ', ', 'waltally_source_no integer, waltally_ignored_lsn pg_lsn',
-                nullif(cdc.write_names(compiled -> 'keys', '%I %s'), ''), cdc.write_names(compiled -> 'state_columns', '%I numeric')
-            ),
-            'keys', case when own.keys <> '' then own.keys || e',\n        ' else '' end,
-            'grouped', case when own.keys <> '' then e',\n        ' || own.keys else '' end,
-            'baseline', concat_ws(e',\n        ', (
+            'returns', 'waltally_source_no integer, waltally_ignored_lsn pg_lsn, ' || cdc.write_names(compiled -> 'keys', '%I %s, ', '')
+            || cdc.write_names(compiled -> 'state_columns', '%I numeric'),
+            'keys', coalesce(own.keys || ',', ''), 'grouped', coalesce(', ' || own.keys, ''),
+            'baseline', concat_ws(e',\n', (
                 select cdc.join_lines(array_agg(format('counted.dimensions[%s]::%s', ordinal, value ->> 'type') order by ordinal))
                 from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal)
             ), sums.measures),
             -- A total has its row of zeros without any.
-            'zeros', case when (compiled ->> 'is_total')::boolean then e'\n        union all\n        select null, null' || sums.zeros else '' end,
+            'zeros', case when (compiled ->> 'is_total')::boolean then e'\nunion all\nselect null, null' || sums.zeros else '' end,
             'tables', cdc.write_tables(compiled),
-            'model_name', quote_literal(model_name), 'taken', cdc.write_taken(compiled, relation),
-            'sums', sums.added
+            'model_name', quote_literal(model_name), 'taken', cdc.write_taken(compiled, relation), 'sums', sums.added
         ) || cdc.write_images(compiled)
     )
-    from (select cdc.write_names(compiled -> 'keys', 'query.%I') as keys) as own
+    from (select nullif(cdc.write_names(compiled -> 'keys', 'query.%I'), '') as keys) as own
     cross join (
         select
             cdc.join_lines(array_agg(format('counted.measures[%s]::numeric', ordinal) order by ordinal)) as measures,
@@ -80,7 +79,7 @@ $template$,
             string_agg(format(
                 case value ->> 'type' when 'numeric' then 'cdc.finite(coalesce(sum(query.%I * units.sign * units.unit), 0))'
                 else 'coalesce(sum(query.%I * units.sign * units.unit), 0)' end, value ->> 'name'
-            ), e',\n        ' order by ordinal) as added
+            ), e',\n' order by ordinal) as added
         from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, ordinal)
     ) as sums
 $$;

@@ -40,7 +40,8 @@ begin
         return;
     elsif $1 = 'catch up' then waltally_queued := $5;
     end if;
-    {add}{sweep}
+    {add}
+    {sweep}
     if $1 = 'catch up' then
         -- Last: nobody reads the table until the transaction ends.
         {unused}
@@ -53,11 +54,11 @@ $template$,
             -- The first row of a group is read from an index, and the others are not.
             'unsorted', case when compiled ? 'order' then ' set enable_sort = off set enable_bitmapscan = off' else '' end,
             'indexes', coalesce((
-                select string_agg(format('perform cdc.keep_index(%L);', needed.value), e'\n        ')
+                select string_agg(format('perform cdc.keep_index(%L);', needed.value), e'\n')
                 from jsonb_array_elements(cdc.needed_indexes(compiled, relation)) as needed
             ), 'null;'),
             'unused', (
-                select string_agg(distinct format('perform cdc.drop_unused_indexes(%L);', value ->> 'schema'), e'\n        ')
+                select string_agg(distinct format('perform cdc.drop_unused_indexes(%L);', value ->> 'schema'), e'\n')
                 from jsonb_array_elements(compiled -> 'inputs')
             ),
             'reshape', cdc.write_reshape(compiled, relation), 'fill', cdc.write_filled(compiled, relation),
@@ -66,12 +67,12 @@ $template$,
                 else cdc.write_queue(cdc.delta_columns(compiled), format('select * from %s($1, $2, $3, $4, null)', deltas))
             end,
             'add', case when compiled ? 'group' then format(
-                e'if cardinality(waltally_queued) > 0 then\n%s\n    elsif $1 = ''add'' then\n%s\n    end if;',
-                cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, 'false', true)),
-                cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, '$5 is not null'))
+                e'if cardinality(waltally_queued) > 0 then\n    %s\nelsif $1 = ''add'' then\n    %s\nend if;',
+                cdc.indent(cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, 'false', true)), '    '),
+                cdc.indent(cdc.write_long(compiled, relation, cdc.write_replaced(compiled, own.model, relation, '$5 is not null')), '    ')
             ) else cdc.write_long(compiled, relation, cdc.write_model_merge(compiled, deltas, relation)) end,
             'sweep', case when compiled ? 'group' or (compiled ->> 'is_total')::boolean then ''
-                else format(e'\n    delete from %s where ctid = any (waltally_emptied);', relation) end
+                else format('delete from %s where ctid = any (waltally_emptied);', relation) end
         )
     )
     from (

@@ -32,7 +32,7 @@ with together as (
     select false, {columns} from (
         with {inputs}
 
-{query}
+        {query}
     ) as query
 ),
 

@@ -14,23 +14,22 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
             'tables', cdc.write_tables(compiled),
             'needs', quote_literal((
-                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, e',\n        ' order by ordinal) || ']'
+                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, ', ' order by ordinal) || ']'
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
             )),
-            'truncates', concat(
-                case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format($forget$
-        delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (ordinal)
-        where old.slot_name = $2 and old.relation = %L
-            and old.part = waltally_tables[own.ordinal];$forget$, model_key) end,
-                case when compiled -> 'sources' -> 1 is null and not (compiled ->> 'is_total')::boolean then format($empty$
-        if $1 = 'add' and is_reset then
-            delete from %s;
-        end if;$empty$, relation) end
+            'truncates', concat_ws(
+                e'\n',
+                case when compiled @? '$.sources[*].keeps_deleted ? (@ == true)' then format($forget$delete from cdc.ignored_delete as old using unnest(waltally_truncated) as own (ordinal)
+where old.slot_name = $2 and old.relation = %L
+    and old.part = waltally_tables[own.ordinal];$forget$, model_key) end,
+                case when compiled -> 'sources' -> 1 is null and not (compiled ->> 'is_total')::boolean then format($empty$if $1 = 'add' and is_reset then
+    delete from %s;
+end if;$empty$, relation) end
             ),
             'ignored', coalesce(cdc.write_ignored(compiled, deltas, model_key), ''),
             -- Without GROUP BY there is one row, whatever it holds.
             'sweep', case when (compiled ->> 'is_total')::boolean then '' else format(
-                e'\n    delete from %s where ctid = any (waltally_emptied);', relation
+                'delete from %s where ctid = any (waltally_emptied);', relation
             ) end
         )
     )

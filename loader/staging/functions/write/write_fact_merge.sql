@@ -24,26 +24,26 @@ as $routine$
 declare
     waltally_least_count numeric;
 begin
-{by_hash}    {statement}
+    {by_hash}
+    {statement}
 end
 $routine$
 $template$,
         jsonb_build_object(
             'merge', merge,
             'by_hash', case when by_hash is not null and cdc.key_hash(compiled) is not null then format(
-                $long$    if $1 <> 'rebuild' and not cdc.has_short_keys(%L) then
-        -- A key once was too long for the unique index.
-        select * into waltally_emptied, before, after
-        from %s($1, $2, $3, $4, $5, $6, $7, $8, $9);
-        return;
-    end if;
-
+                $long$if $1 <> 'rebuild' and not cdc.has_short_keys(%L) then
+    -- A key once was too long for the unique index.
+    select * into waltally_emptied, before, after
+    from %s($1, $2, $3, $4, $5, $6, $7, $8, $9);
+    return;
+end if;
 $long$, relation, by_hash
             ) else '' end,
             'statement', cdc.write_merge(
                 compiled, relation,
                 case when keys.collated = keys.names then own.call else format(
-                    '(select %s from %s as own)', concat_ws(', ', keys.collated, nullif(cdc.write_names(compiled -> 'state_columns', '%I'), ''), own.parts), own.call
+                    e'(\n    select %s\n    from %s as own\n)', concat_ws(', ', keys.collated, nullif(cdc.write_names(compiled -> 'state_columns', '%I'), ''), own.parts), own.call
                 ) end,
                 '$9 is not null', by_hash is null, case when by_hash is not null then '$1 = ''rebuild''' end
             )

@@ -8,7 +8,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
 $template$
 create or replace function {totals}(text, text, cdc.change[], integer[], integer[], text[], integer[], text)
 returns table (
-        {returns}
+    {returns}
 )
 language sql stable
 as $routine$
@@ -32,7 +32,7 @@ $template$,
             ),
             'statement', cdc.write_totals(compiled, format(
                 e'select * from %s($3, $4, $5, $1, $2, $6, $7) as changed'
-                '\n        where waltally_ignored_lsn is null\n            and ($8 is null or %s = $8)',
+                '\nwhere waltally_ignored_lsn is null\n    and ($8 is null or %s = $8)',
                 deltas, cdc.write_group_text(compiled)
             ))
         )

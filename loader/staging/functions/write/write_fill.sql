@@ -4,32 +4,31 @@ create or replace function cdc.write_fill(compiled jsonb, relation text, deltas 
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$if exists (select from unnest(remaining) as change where change.missing is not null) then
-            remaining := array(
-                select
-                    case when change.missing is null then change else cdc.fill_row(
-                        change, array(select unnest($5)),
-                        (select array[{held}]::text[] from {relation} as stored where {is_stored}),
-                        array[{is_held}], array[{is_read}]
-                    ) end
-                from unnest(remaining) as change
-            );
-            select * into tried from cdc.find_bad_images({deltas_name}, array(
-                select change from unnest(remaining) as change where change.missing is not null and change.problem is null
-            ), $4, $5);
-            if tried.good <> '{}' then
-                remaining := array(
-                    select case
-                        when change.missing is not null and ({new_keys}) in (select {keys} from {deltas}(tried.good, $4, $5) as given)
-                            then cdc.not_held(change)
-                        else change
-                    end
-                    from unnest(remaining) as change
-                );
-            end if;
-            bad := array(select change from unnest(remaining) as change where change.problem is not null);
-            remaining := array(select change from unnest(remaining) as change where change.problem is null);
-        end if;
-        $template$,
+    remaining := array(
+        select
+            case when change.missing is null then change else cdc.fill_row(
+                change, array(select unnest($5)),
+                (select array[{held}]::text[] from {relation} as stored where {is_stored}),
+                array[{is_held}], array[{is_read}]
+            ) end
+        from unnest(remaining) as change
+    );
+    select * into tried from cdc.find_bad_images({deltas_name}, array(
+        select change from unnest(remaining) as change where change.missing is not null and change.problem is null
+    ), $4, $5);
+    if tried.good <> '{}' then
+        remaining := array(
+            select case
+                when change.missing is not null and ({new_keys}) in (select {keys} from {deltas}(tried.good, $4, $5) as given)
+                    then cdc.not_held(change)
+                else change
+            end
+            from unnest(remaining) as change
+        );
+    end if;
+    bad := array(select change from unnest(remaining) as change where change.problem is not null);
+    remaining := array(select change from unnest(remaining) as change where change.problem is null);
+end if;$template$,
         jsonb_build_object(
             'relation', relation,
             'held', held.texts,

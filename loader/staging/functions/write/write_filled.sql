@@ -3,16 +3,16 @@ create or replace function cdc.write_filled(compiled jsonb, relation text) retur
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.write_long(compiled, relation, cdc.fill(
 $template$with waltally_filled as (
-            insert into {relation} ({columns})
-            select {values}
-            from (
-            with {inputs}
+    insert into {relation} ({columns})
+    select {values}
+    from (
+        with {inputs}
 
-{query}
-            ) as query
-        )
+        {query}
+    ) as query
+)
 
-        select set_config('waltally.snapshot', pg_current_snapshot()::text, true) into waltally_snapshot;$template$,
+select set_config('waltally.snapshot', pg_current_snapshot()::text, true) into waltally_snapshot;$template$,
         jsonb_build_object(
             'relation', relation,
             'columns', string_agg(quote_ident(one.name), ', ' order by one.ordinal),

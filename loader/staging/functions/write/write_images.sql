@@ -5,24 +5,24 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
     select jsonb_build_object(
         'images', string_agg(cdc.fill(
 $template$images_{number} as materialized (
-        select
-            image.sign as waltally_sign, image.ignored_lsn as waltally_ignored_lsn,
-            image.change_count as waltally_count{columns}
-        from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
-    )$template$,
+    select
+        image.sign as waltally_sign, image.ignored_lsn as waltally_ignored_lsn,
+        image.change_count as waltally_count{columns}
+    from cdc.images($1, ($2)[{number}], {keeps_deleted}) as image
+)$template$,
             jsonb_build_object('number', ordinal, 'columns', cdc.image_columns(value, ordinal::integer), 'keeps_deleted', value ->> 'keeps_deleted')
-        ), e',\n\n    ' order by ordinal),
+        ), e',\n\n' order by ordinal),
         'weights', string_agg(format(
             'select distinct %1$s, waltally_ignored_lsn, waltally_sign, waltally_count from images_%1$s', ordinal
-        ), e'\n            union all\n            ' order by ordinal),
+        ), e'\nunion all\n' order by ordinal),
         'inputs', string_agg(cdc.fill(
 $template$waltally_source_{number} as (
-            select * from images_{number}
-            where units.source_no = {number} and waltally_sign = units.sign
-                and waltally_ignored_lsn is not distinct from units.ignored_lsn and waltally_count & units.unit > 0
-        )$template$,
+    select * from images_{number}
+    where units.source_no = {number} and waltally_sign = units.sign
+        and waltally_ignored_lsn is not distinct from units.ignored_lsn and waltally_count & units.unit > 0
+)$template$,
             jsonb_build_object('number', ordinal)
-        ), e',\n        ' order by ordinal)
+        ), e',\n\n' order by ordinal)
     )
     from jsonb_array_elements(compiled -> 'sources') with ordinality as one (value, ordinal)
 $$;

@@ -9,7 +9,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'select %s from %I.%I as stored%s',
             cdc.model_columns(value, 'stored'), value ->> 'schema', value ->> 'name',
             case when ordinal <> all (used) then ' where false' else '' end
-        ))), e',\n            ' order by ordinal
+        ))), e',\n' order by ordinal
     )
     from jsonb_array_elements(compiled -> 'inputs') with ordinality as one (value, ordinal)
 $$;

@@ -33,7 +33,7 @@ begin
                 cdc.input_relation(compiled, near), cdc.link_columns(compiled, n, 2, 'stored.%I'), own_columns
             ), ' union ' order by n)
             from unnest(numbers) as n
-        ) || e'),\n\n    ';
+        ) || e'),\n\n';
     end if;
     context := near_context || coalesce(
         case when cardinality(numbers) = 1 and compiled #> '{joins,plain}' @> to_jsonb(numbers) then cdc.write_witnesses(compiled, numbers[1], near, input) end,

@@ -11,15 +11,15 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         case when is_empty is not null then cdc.first_template() else '' end
         || case when by_hash then cdc.hash_template() else cdc.merge_template() end
         || $check$
-    if waltally_least_count < 0 then
-        raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';
-    end if;$check$,
+if waltally_least_count < 0 then
+    raise exception 'a number of rows or values would fall below zero' using errcode = 'WL004';
+end if;$check$,
         jsonb_build_object(
             'relation', relation,
             'totals', totals,
             'returns_rows', returns_rows,
             'is_empty', is_empty,
-            'ordered', case when own.keys <> '' then format(e'where totals.%I <> 0\n    order by %s', compiled ->> 'rows', cdc.write_names(compiled -> 'keys', 'totals.%I')) else '' end,
+            'ordered', case when own.keys <> '' then format(e'where totals.%I <> 0\norder by %s', compiled ->> 'rows', cdc.write_names(compiled -> 'keys', 'totals.%I')) else '' end,
             'changed_rows', cdc.write_changed_rows(compiled, relation, 'merged', returns_rows),
             'conflict', coalesce(nullif(own.keys, ''), '(true)'),
             'hash', cdc.key_hash(compiled, 'stored'),

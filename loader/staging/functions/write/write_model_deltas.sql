@@ -14,10 +14,11 @@ as $routine$
 #variable_conflict use_column
 begin
     if $1 = 'catch up' then
-        return query select
-        {values}
+        return query
+        select
+            {values}
         from (
-        {queued}
+            {queued}
         ) as delta;
     {inputs}
     end if;
@@ -33,9 +34,9 @@ $template$,
                 else cdc.write_queued(own.columns, format('jsonb_to_record(queued.change) as own (%s)', cdc.write_names(own.columns, '%I %s'))) end,
             'inputs', (
                 select string_agg(format(
-                    e'elsif $2 = %L then\n        return query select\n        %s\n        from (\n        %s\n        ) as delta;',
-                    input.model, own.selected, cdc.write_delta(compiled, input.model)
-                ), e'\n    ' order by input.model)
+                    e'elsif $2 = %L then\n    return query\n    select\n        %s\n    from (\n        %s\n    ) as delta;',
+                    input.model, cdc.indent(own.selected, '        '), cdc.indent(cdc.write_delta(compiled, input.model), '        ')
+                ), e'\n' order by input.model)
                 from (select distinct value ->> 'model' as model from jsonb_array_elements(compiled -> 'inputs')) as input
             )
         )

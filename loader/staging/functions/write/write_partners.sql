@@ -4,15 +4,15 @@ returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$after_ as materialized (
-        select {columns}, row({stored_names})::text as waltally_text from {relation} as stored
-        where {wanted}
-    ),
+    select {columns}, row({stored_names})::text as waltally_text from {relation} as stored
+    where {wanted}
+),
 
-    before_ as materialized (
-        select {names} from after_ where waltally_text not in (select row({names})::text from changed where waltally_sign = 1)
-        union all
-        select {names} from changed where waltally_sign = -1
-    )$template$,
+before_ as materialized (
+    select {names} from after_ where waltally_text not in (select row({names})::text from changed where waltally_sign = 1)
+    union all
+    select {names} from changed where waltally_sign = -1
+)$template$,
         jsonb_build_object(
             -- Without a neighbour the left side is read whole, and what does not change there cancels out.
             'wanted', case

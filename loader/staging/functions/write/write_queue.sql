@@ -2,10 +2,17 @@
 -- write_queued.
 create or replace function cdc.write_queue(columns jsonb, query text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select format(
-        'select array_agg(jsonb_object(%L, array[%s]::text[])) into before from (%s) as own;',
-        array(select value ->> 'name' from jsonb_array_elements(columns) with ordinality as one (value, ordinal) order by ordinal),
-        cdc.write_names(columns, 'case num_nulls(own.%1$I) when 0 then format(''%%s'', own.%1$I) end'),
-        query
+    select cdc.fill(
+$template$select array_agg(jsonb_object({names}, array[
+    {texts}
+]::text[])) into before
+from (
+    {query}
+) as own;$template$,
+        jsonb_build_object(
+            'names', quote_literal((select array_agg(value ->> 'name' order by ordinal) from jsonb_array_elements(columns) with ordinality as one (value, ordinal))::text),
+            'texts', cdc.write_names(columns, 'case num_nulls(own.%1$I) when 0 then format(''%%s'', own.%1$I) end'),
+            'query', query
+        )
     )
 $$;

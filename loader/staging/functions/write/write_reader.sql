@@ -49,14 +49,14 @@ $template$,
                 'plain_tables', coalesce(string_agg(format(
                     'when action is not null and starts_with(header, %L) then %s',
                     format('%s,"table":%s', to_json(split.schema_name), to_json(split.table_name)), split.ordinal
-                ), e'\n                ' order by split.ordinal), 'when false then 0'),
-                'tables', coalesce(string_agg(format('when %L then %s', split.name, split.ordinal), e'\n                        ' order by split.ordinal), 'when null then 0'),
+                ), e'\n' order by split.ordinal), 'when false then 0'),
+                'tables', coalesce(string_agg(format('when %L then %s', split.name, split.ordinal), e'\n' order by split.ordinal), 'when null then 0'),
                 'numbered', coalesce(string_agg(format('(%s, %L)', split.ordinal, split.name), ', ' order by split.ordinal), '(0, '''')'),
                 'columns', coalesce(format('case table_no %s end', string_agg(format('when %s then %L::text[]', split.ordinal, array(select jsonb_array_elements_text(split.columns))), ' ' order by split.ordinal)), 'null::text[]'),
-                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['old'], split.renamed)), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
-                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['new', 'old'], split.renamed)), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
-                'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'old')), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
-                'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'new')), e'\n                ' order by split.ordinal), 'when 0 then null::text[]'),
+                'old_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['old'], split.renamed)), e'\n' order by split.ordinal), 'when 0 then null::text[]'),
+                'new_tokens', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_tokens(split.columns, array['new', 'old'], split.renamed)), e'\n' order by split.ordinal), 'when 0 then null::text[]'),
+                'old_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'old')), e'\n' order by split.ordinal), 'when 0 then null::text[]'),
+                'new_values', coalesce(string_agg(format('when %s then array[%s]::text[]', split.ordinal, cdc.write_values(split.columns, 'new')), e'\n' order by split.ordinal), 'when 0 then null::text[]'),
                 'alone', coalesce(string_agg(format(' or table_no = %s%s', split.ordinal, case split.alone when 'true' then ' and action = ''D''' else '' end), '' order by split.ordinal) filter (where split.alone <> 'false'), ''),
                 'each', coalesce(string_agg(format(' or table_no = %s', split.ordinal), '' order by split.ordinal) filter (where split.alone = 'each'), '')
             )

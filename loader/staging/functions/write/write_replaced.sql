@@ -5,8 +5,7 @@ create or replace function cdc.write_replaced(
 ) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
-$template$
-with {changed},
+$template$with {changed},
 
 touched as materialized (
     select distinct {touched} from changed
@@ -45,8 +44,7 @@ came as (
 
 select array_agg(gone.waltally_row), array_agg(came.waltally_row) into before, after
 from (select row_number() over () as ordinal, gone.waltally_row from gone where not gone.waltally_row is null) as gone
-full join (select row_number() over () as ordinal, came.waltally_row from came where not came.waltally_row is null) as came using (ordinal);
-$template$,
+full join (select row_number() over () as ordinal, came.waltally_row from came where not came.waltally_row is null) as came using (ordinal);$template$,
         jsonb_build_object(
             'changed', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
             'touched', (

@@ -11,13 +11,16 @@ declare
 begin
     return cdc.fill(
 $template$select {keys}{all}
-        from (
-            select {keys}{added}
-            from (
-                select {keys}{linear} from ({terms}) as term{values}
-            ) as part
-            {grouped}
-        ) as waltally_touched$template$,
+from (
+    select {keys}{added}
+    from (
+        select {keys}{linear} from (
+            {terms}
+        ) as term
+        {values}
+    ) as part
+    {grouped}
+) as waltally_touched$template$,
         jsonb_build_object(
             'keys', keys,
             'grouped', case when keys = '' then 'having count(*) > 0' else 'group by ' || rtrim(keys, ', ') end,
@@ -26,7 +29,7 @@ $template$select {keys}{all}
                 select string_agg(
                     case
                         when not added @> jsonb_build_array(value)
-                            then format(e'\n            (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
+                            then format(e'\n    (%s) as %I', cdc.write_again(compiled, value ->> 'again', value ->> 'value_type'), value ->> 'name')
                         else format('waltally_touched.%I', value ->> 'name')
                     end, ', ' order by ordinal
                 )
@@ -41,7 +44,7 @@ $template$select {keys}{all}
             ),
             'values', coalesce((
                 select string_agg(format(
-                    e'\n                union all\n                select %s%s from (%s) as counted',
+                    e'union all\nselect %s%s from (%s) as counted',
                     keys,
                     (
                         select string_agg(case when other.ordinal = one.ordinal
@@ -49,7 +52,7 @@ $template$select {keys}{all}
                         from jsonb_array_elements(added) with ordinality as other (value, ordinal)
                     ),
                     cdc.write_value_counts(compiled, one.value ->> 'again', one.value ->> 'value_type')
-                ), '' order by one.ordinal)
+                ), e'\n' order by one.ordinal)
                 from jsonb_array_elements(added) with ordinality as one (value, ordinal)
                 where one.value ? 'again'
             ), '')

@@ -35,7 +35,7 @@ begin
             select * from images where waltally_sign = side.sign
         )
 
-{query}
+        {query}
     ) as query{gone};
 end
 $routine$
@@ -48,13 +48,13 @@ $template$,
             'first_key', cdc.write_row_key(
                 compiled, format('query.%I', columns -> 0 ->> 'name'), columns -> 0 ->> 'type'
             ),
-            'others', cdc.write_names(columns - 0, e',\n        query.%I', ''),
+            'others', cdc.write_names(columns - 0, e',\nquery.%I', ''),
             'query', compiled ->> 'query',
             'signs', case when (compiled ->> 'has_old_rows')::boolean then '(1), (-1)' else '(1)' end,
             'gone', case when (compiled ->> 'has_old_rows')::boolean then '' else (
                 select format(
-                    e'\n    union all\n    select\n        -1,\n        %s\n    from images as image\n    where image.waltally_sign = -1',
-                    string_agg(expression, e',\n        ' order by is_key desc, ordinal)
+                    e'\nunion all\nselect\n    -1,\n    %s\nfrom images as image\nwhere image.waltally_sign = -1',
+                    string_agg(expression, e',\n    ' order by is_key desc, ordinal)
                 )
                 from (
                     select

@@ -32,14 +32,14 @@ begin
             'table_name', quote_literal(table_name),
             'deltas_name', quote_literal(deltas),
             'baseline', cdc.write_long(compiled, relation, format(
-                e'insert into %s (%s)\n        select\n            %s\n        from cdc.baseline_group as counted\n'
-                '        where counted.slot_name = $2 and counted.model_name = %L and counted.part <> all (coalesce($6, ''{}''));',
+                e'insert into %s (%s)\nselect\n    %s\nfrom cdc.baseline_group as counted\n'
+                'where counted.slot_name = $2 and counted.model_name = %L and counted.part <> all (coalesce($6, ''{}''));',
                 relation, array_to_string(columns, ', '), (
-                    select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.ordinal, one.type), one.exact, relation), e',\n            ' order by one.ordinal)
+                    select string_agg(cdc.write_whole(format('counted.dimensions[%s]::%s', one.ordinal, one.type), one.exact, relation), e',\n    ' order by one.ordinal)
                     from cdc.list_columns(compiled) as one
                 ), model_name
             )),
-            'room', coalesce('continue when ' || cdc.write_room(compiled, relation) || e';\n                        ', ''),
+            'room', coalesce('continue when ' || cdc.write_room(compiled, relation) || ';', ''),
             'is_listed', case when has_old_rows then 'false' else 'true' end,
             'left_by', case when has_old_rows then 'cdc.net_rows' else 'cdc.last_rows' end,
             'key_nos', case when has_old_rows then '' else ', ' || key_nos end,

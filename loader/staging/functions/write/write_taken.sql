@@ -3,9 +3,9 @@
 create or replace function cdc.write_taken(compiled jsonb, relation text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select coalesce(string_agg(format(
-        e'    if $4 = ''add'' and %1$s = any ($7) then\n        return query\n        select\n        %1$s, null::pg_lsn, %2$s\n        from %3$s as stored;\n    end if;\n',
+        e'if $4 = ''add'' and %1$s = any ($7) then\n    return query\n    select %1$s, null::pg_lsn, %2$s\n    from %3$s as stored;\nend if;',
         number,
-        cdc.join_lines(own.keys || array(
+        cdc.indent(cdc.join_lines(own.keys || array(
             select format(
                 case when number < own.count then '-stored.%I::numeric' else '%2$s - coalesce(stored.%3$I, 0)::numeric' end,
                 cdc.part_name(number, state.value ->> 'name'), (
@@ -14,9 +14,9 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 ), state.value ->> 'name'
             )
             from jsonb_array_elements(compiled -> 'state_columns') with ordinality as state (value, ordinal) order by state.ordinal
-        )),
+        )), '    '),
         relation
-    ), '' order by number), '')
+    ), e'\n' order by number), '')
     from (
         select
             jsonb_array_length(compiled -> 'sources') as count,

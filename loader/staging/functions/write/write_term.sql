@@ -3,12 +3,12 @@ create or replace function cdc.write_term(compiled jsonb, signs text, inputs tex
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$select {columns}
-        from {signs} as signs
-        cross join lateral (
-            with {inputs}
+from {signs} as signs
+cross join lateral (
+    with {inputs}
 
-{query}
-        ) as query$template$,
+    {query}
+) as query$template$,
         jsonb_build_object(
             'columns', concat_ws(
                 ', ',

@@ -36,6 +36,6 @@ begin
             ), cdc.met_inputs(compiled, chosen, false))
         ));
     end loop;
-    return array_to_string(written, e'\n        union all\n        ');
+    return array_to_string(written, e'\nunion all\n');
 end
 $$;

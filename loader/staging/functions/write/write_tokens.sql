@@ -11,7 +11,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
                 array_to_string(named.tokens, ', '), array_to_string(named.tokens, ', ')
             )
         end,
-        e',\n                    ' order by one.ordinal
+        e',\n' order by one.ordinal
     ), '')
     from jsonb_array_elements_text(columns) with ordinality as one (name, ordinal)
     cross join lateral (

@@ -4,19 +4,19 @@ create or replace function cdc.write_value_counts(compiled jsonb, call text, val
 language sql stable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$select
-            waltally_came.*,
-            (
-                select count(*) from (
-                    select from ({present}) as present limit greatest(waltally_came.waltally_change, 0) + 1
-                ) as counted
-            ) as waltally_now
-        from (
-            select {keys}waltally_value, sum(signs.waltally_sign) as waltally_change
-            from (select distinct waltally_sign from changed) as signs
-            cross join lateral ({came}) as waltally_came
-            group by {keys}waltally_value
-            having sum(signs.waltally_sign) <> 0
-        ) as waltally_came$template$,
+    waltally_came.*,
+    (
+        select count(*) from (
+            select from ({present}) as present limit greatest(waltally_came.waltally_change, 0) + 1
+        ) as counted
+    ) as waltally_now
+from (
+    select {keys}waltally_value, sum(signs.waltally_sign) as waltally_change
+    from (select distinct waltally_sign from changed) as signs
+    cross join lateral ({came}) as waltally_came
+    group by {keys}waltally_value
+    having sum(signs.waltally_sign) <> 0
+) as waltally_came$template$,
         jsonb_build_object(
             'keys', cdc.write_names(compiled -> 'keys', '%I, ', ''),
             'present', cdc.write_group(

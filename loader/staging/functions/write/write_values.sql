@@ -6,6 +6,6 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
         'case ascii(%1$s) when 34 then case when strpos(%1$s, ''\'') = 0 then split_part(%1$s, ''"'', 2) '
         'else cdc.json_string(%1$s) end when 110 then null else split_part(%1$s, ''}'', 1) end',
         format('%s_tokens[%s]', image, one.ordinal)
-    ), e',\n                    ' order by one.ordinal), '')
+    ), e',\n' order by one.ordinal), '')
     from jsonb_array_elements(columns) with ordinality as one (value, ordinal)
 $$;

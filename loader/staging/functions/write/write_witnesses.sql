@@ -6,21 +6,21 @@ returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
     select cdc.fill(
 $template$witness as materialized (
-        select distinct on (waltally_witness::text) waltally_witness.*
-        from near as waltally_near
-        cross join lateral (
-            select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.waltally_ctid
-        ) as {near_name}
-        cross join lateral (
-            select {names} from (select {columns} from {relation} as stored) as {own_name}
-            where {condition} and row({names})::text not in (select row({names})::text from changed where waltally_sign = 1)
-            limit 1
-        ) as waltally_witness
-    ),
+    select distinct on (waltally_witness::text) waltally_witness.*
+    from near as waltally_near
+    cross join lateral (
+        select {near_columns} from {near_relation} as stored where stored.ctid = waltally_near.waltally_ctid
+    ) as {near_name}
+    cross join lateral (
+        select {names} from (select {columns} from {relation} as stored) as {own_name}
+        where {condition} and row({names})::text not in (select row({names})::text from changed where waltally_sign = 1)
+        limit 1
+    ) as waltally_witness
+),
 
-    after_ as materialized (select {names} from witness union all select {names} from changed where waltally_sign = 1),
+after_ as materialized (select {names} from witness union all select {names} from changed where waltally_sign = 1),
 
-    before_ as materialized (select {names} from witness union all select {names} from changed where waltally_sign = -1)$template$,
+before_ as materialized (select {names} from witness union all select {names} from changed where waltally_sign = -1)$template$,
         jsonb_build_object(
             'near_columns', cdc.model_columns(compiled -> 'inputs' -> (neighbour - 1), 'stored'),
             'near_relation', cdc.input_relation(compiled, neighbour),
