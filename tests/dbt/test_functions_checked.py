@@ -58,6 +58,8 @@ def test_no_function_has_a_warning(built: Warehouse) -> None:
         finding
         for finding in built.target.execute(CHECKED)
         if (finding[0].split("(")[0], finding[3]) not in EXPECTED
+        # Newer versions of the check say it of whatever calls format() or looks at a lock.
+        and not finding[3].startswith("routine is marked as ")
         # Of one table nothing is taken away but all of it.
         and ("__deltas_" not in finding[0] or finding[3] != 'unused parameter "$7"')
         # A routine gives rows of its model where the check takes any array for one of integers.

@@ -93,6 +93,11 @@ def test_dbt_s_own_config_means_what_it_always_means(shop: Shop) -> None:
     hooks = "select moment, is_there from hook_call"
     assert shop.source.execute(hooks) == [("before", False), ("after", True)]
 
+    # Few at a time: of many it is said that the model is to be read anew.
+    shop.batch_of(3)
+    shop.write(Random(7))
+    shop.catch_up()
+    shop.batch_of(200_000)
     # What stood there is built again from the baseline and the log.
     shop.write(Random(8))
     shop.target.execute("update analytics.sales set order_count = order_count + 1")

@@ -97,7 +97,7 @@ NEWER: list[tuple[int, str, str]] = [
     # Since which version PostgreSQL knows it, the query, and a part of the reason.
     (16, "select json_array(n, name)::text as x, count(*) from {a} group by 1", "JSON_VALUE"),
     (16, "select doc is json object as x, count(*) from {a} group by 1", "IS JSON"),
-    (16, "select any_value(n) as x from {a}", "any_value(anyelement) depends on the order of rows"),
+    (16, "select any_value(n) as x from {a}", "any_value() depends on the order of rows"),
     (16, "select date_add(at, '1 day') as x, count(*) from {a} group by 1", "date_add"),
     (17, "select json_value(doc, '$.k') as x, count(*) from {a} group by 1", "JSON_VALUE"),
     (17, "select j.x, count(*) from {a}, json_table(doc, '$' columns (x int path '$')) as j group by 1", "FROM item"),

@@ -68,6 +68,7 @@ OWN = {
 }
 TEXTS = {
     "DateStyle": "SQL, DMY",
+    "createrole_self_grant": "set, inherit",
     "TimeZone": "Asia/Kathmandu",
     "timezone_abbreviations": "India",
     "search_path": "lab, public",

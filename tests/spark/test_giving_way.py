@@ -47,7 +47,7 @@ alter table lines_rest replica identity full;
 insert into lines (id, channel) select n, 'shop' from generate_series(5000, 5040) as n;
 """
 PARTITION = """
-create table {name} (like lines including all);
+create table {name} (like lines including all excluding identity);
 alter table {name} replica identity full;
 insert into {name} select n, 'web', n from generate_series({n}0, {n}7) as n;
 """

@@ -5,10 +5,7 @@ create or replace function cdc.follow_columns(nodes cdc.tree_node[])
 returns table (variable text, relation oid, column_number integer)
 language sql immutable strict set search_path = pg_catalog, pg_temp as $$
     with recursive known as materialized (
-        select
-            path, is_outer, relation, column_number,
-            -- From PostgreSQL 18 on a variable may stand for a grouped expression, which has variables of its own.
-            case when target !~ '\.groupexprs\.' then regexp_replace(target, '(\.targetList\.[0-9]+)$', '\1.expr') end as target
+        select path, is_outer, relation, column_number, regexp_replace(target, '(\.targetList\.[0-9]+)$', '\1.expr') as target
         from cdc.read_variables(nodes)
     ),
 
