@@ -184,6 +184,28 @@ def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -
     life.must_be_exact()
 
 
+def test_a_model_that_is_installed_amid_a_batch_has_what_the_batch_changes(life: Life) -> None:
+    """Nothing is queued for a model that was not there yet, and its fill does not see the batch."""
+    life.source.execute(CHANGES[0])
+    life.must("run", "--once")
+    halves = "select shop_id % 2 as half, sum(amount) as amount from {sales} group by 1"
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as filler,
+        ThreadPoolExecutor() as pool,
+        life.other_session() as applier,
+    ):
+        applier.ask(CAUGHT_UP, (life.slot,))
+        life.declare({**MODELS, "halves": (halves, {})})
+        life.install_dependents("halves")
+        ((pid,),) = filler.ask("select pg_backend_pid()")
+        filling = pool.submit(filler.ask, FILL, (life.slot,))
+        waiting = "select count(*) from pg_locks where pid = %s and not granted"
+        wait_until(lambda: life.target.value(waiting, pid) == 1, "it waits")
+        applier.commit()
+        filling.result()
+    life.must_be_exact("halves")
+
+
 def test_an_index_that_a_model_lacks_is_made_before_it_is_filled(life: Life) -> None:
     """Whoever fills holds its lock on the input's table until the end."""
     indexes = (

@@ -17,7 +17,7 @@ begin
                 -- Nothing is read for it, and a reader of it relies on the order.
                 select from cdc.dependent_model as own where own.relation = plan.relation and own.declaration ->> 'kind' = 'changes'
             );
-            if not cdc.begin_fill(plan.relation, case when is_locked then plan.inputs end, is_patient) then
+            if not cdc.begin_fill(plan.relation, plan.inputs, is_locked, is_patient) then
                 raise exception 'another session builds an input' using errcode = 'WL001';
             end if;
             if is_patient and is_locked and cdc.lacks_index(plan.relation) then
