@@ -26,6 +26,7 @@ Kind = Literal[
     "computed",  # of a slot: shared by those who add what Spark has computed
     "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
     "fill",  # fills a model over models while its inputs change; shared by those who leave it out
+    "queue",  # changes inputs of a model over models that is to be filled
     "reader",  # makes a project's function that reads the change log
     "dbt schema",  # makes a schema that dbt builds in
     "dbt relation",  # makes a table or a view that dbt keeps

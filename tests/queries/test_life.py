@@ -206,6 +206,47 @@ def test_a_model_that_is_installed_amid_a_batch_has_what_the_batch_changes(life:
     life.must_be_exact("halves")
 
 
+def test_rows_of_two_sessions_that_meet_in_a_model_while_it_is_filled_are_added(
+    life: Life,
+) -> None:
+    """As of two slots, or where Spark applies one of the inputs: neither sees the other's row."""
+    move = (
+        "select cdc.try_models(array[planned], planned.position_lsn, null, null, 1000)"
+        " from cdc.plan_models(%s) as planned where planned.relation = %s"
+    )
+    life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
+    life.target.execute(
+        "create trigger waits before insert on analytics.named"
+        " for each row execute function lab.wait()"
+    )
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as filler,
+        ThreadPoolExecutor() as pool,
+        life.other_session() as one,
+        life.other_session() as other,
+        # The first to end, also where the test fails: the filler waits for it.
+        life.other_session() as holder,
+    ):
+        ((pid,),) = filler.ask("select pg_backend_pid()")
+        holder.ask("select pg_advisory_xact_lock(1)")
+        filling = pool.submit(filler.ask, FILL, (life.slot,))
+        waiting = "select count(*) from pg_stat_activity where pid = %s and wait_event = 'advisory'"
+        wait_until(lambda: life.target.value(waiting, pid) == 1, "it waits")
+        life.source.execute(
+            "insert into lab.shop values (60, 'shop 1'); insert into lab.sale values (60, 60, 9)"
+        )
+        life.must("run", "--once")
+        assert one.ask(move, (life.slot, "analytics.sales")) == [(["analytics.sales"],)]
+        assert other.ask(move, (life.slot, "analytics.shops")) == [(["analytics.shops"],)]
+        one.commit()
+        other.commit()
+        holder.rollback()
+        filling.result()
+    assert life.differing("named") == {}
+    life.target.execute("drop trigger waits on analytics.named")
+    life.must_be_exact()
+
+
 def test_an_index_that_a_model_lacks_is_made_before_it_is_filled(life: Life) -> None:
     """Whoever fills holds its lock on the input's table until the end."""
     indexes = (
