@@ -277,6 +277,52 @@ def test_a_model_of_which_one_input_is_behind_the_other_says_so(life: Life) -> N
     life.must_be_exact()
 
 
+def leave_behind(life: Life, model: str) -> None:
+    """Apply changes of both tables to all models but this one, which somebody has locked."""
+    with life.other_session() as other:
+        other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', %s))", (model,))
+        life.source.execute("update lab.sale set amount = amount + 1; update lab.shop set id = id")
+        life.must("run", "--once")
+        life.target.execute(CAUGHT_UP, life.slot)
+        other.rollback()
+
+
+def test_a_model_that_waits_to_join_the_others_passes_over_no_gap_that_a_loader_finds(
+    life: Life,
+) -> None:
+    """Its plan is of before it waits for the slot's lock; the others go on meanwhile."""
+    leave_behind(life, "analytics.sales")
+    life.target.execute(
+        "create table public.earlier as select planned, cdc.caught_up_lsn(planned.slot_name)"
+        f" from cdc.plan_models('{life.slot}') as planned"
+    )
+    life.source.execute(
+        "insert into lab.sale values (70, 1, 1); alter table lab.sale rename to was;"
+        " delete from lab.was where id = 1; alter table lab.was rename to sale;"
+        " insert into lab.shop values (70, 'x')"
+    )
+    life.must("run", "--once")
+    life.target.execute(CAUGHT_UP, life.slot)
+    life.target.execute(
+        "select cdc.apply_catching_up(planned, caught_up_lsn, null, 1000) from public.earlier"
+        " where (planned).relation = 'analytics.sales'; drop table public.earlier"
+    )
+    life.must_say("sales", "waits", "lab.sale was altered: it was renamed")
+
+
+def test_a_model_is_filled_without_the_slot_s_lock(life: Life) -> None:
+    """Those that follow would wait for its end, where another one could not join them."""
+    leave_behind(life, "analytics.sales")
+    life.declare({**MODELS, "names": ("select name, count(*) as n from {shops} group by 1", {})})
+    life.install_dependents("names")
+    with life.other_session() as other, life.other_session() as filler:
+        other.ask("select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.sales'))")
+        filler.ask(FILL, (life.slot,))
+        assert filler.ask("select cdc.is_to_be_filled('analytics.names')") == [(False,)]
+        assert not life.target.value("select cdc.holder_of(cdc.lock_key('slot', %s))", life.slot)
+    life.must_be_exact("names")
+
+
 def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail(
     life: Life,
 ) -> None:
