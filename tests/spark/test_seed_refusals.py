@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from waltally_jobs.seeding.job import seed
 from waltally_jobs.seeding.store import acquire_seed_lock
 
 from testkit.model import SLOT, notify
+from testkit.servers import connect
+from testkit.waiting import wait_until
 from tests.spark.support import Source, exported, job_settings, meanwhile
 from waltally import errors, locks, lsn
 
@@ -185,6 +188,33 @@ def test_what_became_too_old_while_it_was_counted_is_not_stored(
         with pytest.raises((SnapshotTooOld, CountingFailed), match=words):
             store.replace(target, settings, models, counted)
     assert source.has_previous_seed()
+
+
+def test_a_seed_that_stores_and_a_build_do_not_wait_for_each_other(source: Source) -> None:
+    """dbt has the model's lock from the begin of its transaction, and then takes the reader's."""
+    source.previous_seed()
+    settings = replace(job_settings(source), forget_purged=True)
+    with (
+        closing(connect_target(settings)) as target,
+        closing(connect(settings.target)) as builder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        models = target.registered_models(())
+        builder.autocommit = False
+        locks.wait(builder, "model", str(models[0].relation))
+        start = lsn.parse(source.value("select start_lsn::text from cdc.slot_position"))
+        with acquire_seed_lock(target, settings, models):
+            storing = pool.submit(
+                store.replace, target, settings, models, store.Counted(start + 999)
+            )
+            waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+            wait_until(lambda: source.value(waiting) == 1)
+            builder.ask(
+                "select pg_advisory_xact_lock(cdc.lock_key('reader', cdc.reader_name(%s)))",
+                (SLOT,),
+            )
+            builder.commit()
+            assert set(storing.result()) == {models[0].name}
 
 
 def test_rows_that_cannot_be_read_are_listed_with_the_server_s_words(source: Source) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from loader.staging.records import builder
 from loader.staging.target_state import apply
-from waltally import lsn
+from waltally import locks, lsn
 from waltally.errors import TableReplaced
 from waltally.models import Model
 from waltally.tables import literal
@@ -130,20 +130,26 @@ def wait(
     return gaps
 
 
+def keep_still(target: TargetSession, models: Sequence[Model]) -> None:
+    """Let the models that ignore deletes stay as they are until the open transaction ends.
+
+    As dbt and `loader forget` begin: what else the transaction locks comes after it.
+    """
+    for model in sorted(models, key=lambda each: str(each.relation)):
+        if any(part.ignores_deletes for part in model.tables):
+            locks.wait(target, "model", str(model.relation))
+
+
 def settle(
     target: TargetSession, settings: Settings, model: Model, position: int, gap_lsn: int | None
 ) -> IgnoredDeletes:
     """Bring the deletes before the position together, one row a group; or forget them.
 
-    In the seed's storing transaction: until its end the model stays as it is. Before a first
-    baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
+    In the seed's storing transaction, in which `keep_still` keeps the model as it is. Before a
+    first baseline nothing counts. Raises CountingFailed where the model was rebuilt since `wait`.
     """
     if all(not part.ignores_deletes for part in model.tables):
         return IgnoredDeletes()
-    target.ask(
-        f"select pg_advisory_xact_lock({target.table('lock_key')}('model', %s))",
-        (str(model.relation),),
-    )
     ignored = target.table("ignored_delete")
     before = of_model(target, model, position)
     known_lsn = find(target, model)

@@ -112,6 +112,7 @@ def replace(
     meanwhile.
     """
     with target.transaction():
+        ignored_deletes.keep_still(target, models)
         slot = target.position()
         before = counted.slot or slot
         origins = {(each.system_identifier, each.source_database) for each in (before, slot)}
