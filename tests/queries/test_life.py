@@ -323,6 +323,38 @@ def test_a_model_is_filled_without_the_slot_s_lock(life: Life) -> None:
     life.must_be_exact("names")
 
 
+def test_who_waits_for_a_model_waits_for_what_it_reads_now(life: Life) -> None:
+    """dbt installs it over another input, which is behind, while somebody waits for it."""
+
+    def install(query: str) -> None:
+        life.declare({**MODELS, "names": (query, {})})
+        life.install_dependents("names")
+        life.target.execute("select cdc.fill_dependent(%s, false)", life.slot)
+        assert not life.target.value("select cdc.is_to_be_filled('analytics.names')")
+
+    install("select name, count(*) as n from {shops} group by 1")
+    leave_behind(life, "analytics.sales")
+    wait = (
+        "select cdc.wait_for(slot_name, position_lsn, '10 s', '{names}') from cdc.slot_position"
+        " where slot_name = %s"
+    )
+    assert life.target.value(wait, life.slot)
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as waiter,
+        ThreadPoolExecutor() as pool,
+        life.other_session() as holder,
+    ):
+        holder.ask("lock table cdc.change_log in access exclusive mode")
+        ((pid,),) = waiter.ask("select pg_backend_pid()")
+        waiting = pool.submit(waiter.ask, wait, (life.slot,))
+        locked = "select count(*) from pg_locks where pid = %s and not granted"
+        wait_until(lambda: life.target.value(locked, pid) == 1, "it waits")
+        install(f"select s.name, count(*) as n {JOINED} group by 1")
+        holder.rollback()
+        assert waiting.result() == [(False,)]
+    life.must_be_exact("names")
+
+
 def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail(
     life: Life,
 ) -> None:

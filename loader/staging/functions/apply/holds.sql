@@ -1,4 +1,5 @@
--- Whether these models, by their relations, hold what was committed before lsn.
+-- Whether these models, by their relations, and what they are made of at this moment, hold what was committed before
+-- lsn.
 create or replace function cdc.holds(slot text, models text[], lsn pg_lsn) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -11,11 +12,21 @@ begin
         return false;
     end if;
     perform cdc.see_partitions();
-    return not exists (
-        select from cdc.plan_models(slot) as plans
-        where
-            plans.relation = any (models)
-            and (
+    return (
+        with dependents as materialized (
+            select * from cdc.plan_dependents(slot)
+        ),
+
+        wanted as materialized (
+            select unnest(models) as relation
+            union
+            select unnest(dependents.inputs) from dependents where dependents.relation = any (models)
+        )
+
+        select not exists (
+            select from cdc.plan_models(slot) as plans
+            inner join wanted on wanted.relation = plans.relation
+            where
                 plans.step is distinct from 'add'
                 or plans.error is not null
                 or exists (
@@ -32,10 +43,11 @@ begin
                             and log.commit_lsn < lsn
                     )
                 )
-            )
-    ) and not exists (
-        select from cdc.plan_dependents(slot) as dependent
-        where dependent.relation = any (models) and (cdc.is_to_be_filled(dependent.relation) or dependent.is_finding)
+        ) and not exists (
+            select from dependents
+            inner join wanted on wanted.relation = dependents.relation
+            where cdc.is_to_be_filled(dependents.relation) or dependents.is_finding
+        )
     );
 end
 $$;

@@ -37,10 +37,6 @@ begin
                     and case when models is null then known.model_name <> known.relation and known.applied_lsn is not null
                         else known.model_name = any (models) end
             );
-            wanted := wanted || array(
-                select unnest(dependent.inputs) from cdc.plan_dependents(slot) as dependent
-                where dependent.relation = any (wanted)
-            );
         end if;
         is_announced := is_announced or pg_try_advisory_xact_lock_shared(cdc.lock_key('wait', slot));
         if wanted = '{}' then
