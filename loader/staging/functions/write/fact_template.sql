@@ -1,9 +1,7 @@
 -- The template of write_fact: the routine that applies a batch to a fact.
 create or replace function cdc.fact_template() returns text
 language sql immutable set search_path = pg_catalog, pg_temp as $$
-    select
-        cdc.routine_head() ||
-$template$
+    select cdc.routine_head() || $template$
 as $routine$
 #variable_conflict use_column
 declare
@@ -22,7 +20,8 @@ begin
     if $1 = 'rebuild' then
         {reshape}
         delete from {relation};
-        perform cdc.list_baseline({listed}, {model_key}, $2, {model_name});
+        perform cdc.list_baseline({listed},
+            {model_key}, $2, {model_name});
     end if;
 
     -- Changes that look alike are one here: of those that cannot be counted only the newest position is known.
@@ -34,7 +33,8 @@ begin
         -- Here each is one of its own.
         bad := bad || cdc.new_rows(
             (cdc.find_bad_images({deltas_name}, good, $4, $5)).bad);
-        perform cdc.list_rejected({listed}, {model_key}, $2, waltally_tables, $4, bad);
+        perform cdc.list_rejected({listed},
+            {model_key}, $2, waltally_tables, $4, bad);
         return;
     end if;
 

@@ -14,7 +14,9 @@ $template$select
             {names},
             {types},
             (
-                select jsonb_agg(jsonb_build_array({texts}))
+                select jsonb_agg(jsonb_build_array(
+                    {texts}
+                ))
                 from {groups}
                 where {returns_rows} and ({has_null})
             )

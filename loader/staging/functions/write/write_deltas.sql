@@ -60,7 +60,7 @@ $template$,
             'comment', coalesce('-- ' || regexp_replace(btrim(text, e' \r\n'), '\r\n?|\n', e'\n-- ', 'g'), ''),
             'returns', 'waltally_source_no integer, waltally_ignored_lsn pg_lsn, ' || cdc.write_names(compiled -> 'keys', '%I %s, ', '')
             || cdc.write_names(compiled -> 'state_columns', '%I numeric'),
-            'keys', coalesce(own.keys || ',', ''), 'grouped', coalesce(', ' || own.keys, ''),
+            'keys', coalesce(own.keys || ',', ''), 'grouped', coalesce(e',\n    ' || own.keys, ''),
             'baseline', concat_ws(e',\n', (
                 select cdc.join_lines(array_agg(format('counted.dimensions[%s]::%s', ordinal, value ->> 'type') order by ordinal))
                 from jsonb_array_elements(compiled -> 'keys') with ordinality as key (value, ordinal)

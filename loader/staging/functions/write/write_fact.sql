@@ -14,7 +14,7 @@ language sql immutable set search_path = pg_catalog, pg_temp as $$
             'model_key', quote_literal(model_key), 'model_name', quote_literal(model_name),
             'tables', cdc.write_tables(compiled),
             'needs', quote_literal((
-                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, ', ' order by ordinal) || ']'
+                select '[' || string_agg(jsonb_path_query_array(value, '$.columns[*] ? (@.is_needed == true).name')::text, e',\n        ' order by ordinal) || ']'
                 from jsonb_array_elements(compiled -> 'sources') with ordinality as source (value, ordinal)
             )),
             'truncates', concat_ws(
