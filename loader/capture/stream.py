@@ -35,7 +35,7 @@ from loader.source.read_state import read_stream
 from loader.source.slot_admin import origin_name
 from loader.source.standbys import write_source
 from loader.staging.change_log import ChangeLog
-from loader.staging.records import SlotPosition
+from loader.staging.records import Registration, SlotPosition
 from loader.staging.registration import read_registration, register_tables
 from waltally import failpoints
 from waltally.database import Connection, connect
@@ -84,7 +84,7 @@ class Stream:
         """Ask both servers everything that is judged before the slot is streamed."""
         source = self._source
         self._hello = hello = shake_hands(self._replication, settings.slot, self.log.record)
-        registration = read_registration(self.log.connection)
+        self._stored = registration = read_registration(self.log.connection)
         self._leaves = LeafCatalog(source, registration.tables, registration.leaves)
         roots = self._leaves.roots
         # Of a table that is new, the partitions are as they should be.
@@ -157,6 +157,7 @@ class Stream:
         self.log.acquire_slot_lock()
         record = self.log.record()
         judge_again(hello, self._replication, self._source, record)
+        require_same_log(self._stored, read_registration(self.log.connection))
         self._fit_target(hello)
         # Only now: the log goes on from this position with these tables and no others.
         failpoints.reach("before-followed")
@@ -164,8 +165,8 @@ class Stream:
             log.warning("%s\nTry: %s", finding, finding.remedy)
         self.log.begin()
         register_tables(
-            *(self.log.connection, self.registration, self._state.identities, self._lacking),
-            self._fingerprints.read_lsn,
+            *(self.log.connection, self.registration, self._fingerprints.identities),
+            *(self._lacking, self._fingerprints.read_lsn),
         )
         self.followed = FollowedTables(
             *(self.log, self.registration, partitions, self._fingerprints, self._catalogs)
@@ -252,4 +253,17 @@ def judge_again(
             "A second connection to the source does not see that process "
             f"{hello.pid} streams {hello.slot.name}",
             "name one server in LOADER_SOURCE_DSN, without a pooler or balancer before it",
+        )
+
+
+def require_same_log(before: Registration, now: Registration) -> None:
+    """Raise Interrupted where another loader has noted meanwhile what the log holds, or lacks.
+
+    It would be written over by what was read before: a gap would be forgotten.
+    """
+    held = ("followed", "leaves", "fingerprints")
+    if any(getattr(before, each) != getattr(now, each) for each in held):
+        raise Interrupted(
+            "Another loader has written down meanwhile what the log holds of the tables",
+            "nothing: this one looks again",
         )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
+from loader.capture import handshake, stream
+from loader.capture.events import RunState
+from loader.capture.follow import follow
 from testkit.commands import wait_until
 from testkit.databases import paste
 from testkit.fixtures import MakePipeline
@@ -116,6 +120,25 @@ def test_a_table_may_become_partitioned_while_the_loader_runs(pipeline: Pipeline
     pipeline.source.insert(2, "late")
     pipeline.source.execute("delete from notifications where notification_status = 'delivered'")
     pipeline.must_be_exact()
+
+
+def test_what_another_loader_notes_after_the_look_and_before_the_start_stays(
+    partitioned: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends while this one begins: its rows of the log are known, and its gap too."""
+    begin(partitioned)
+    before = partitioned.model()
+
+    def other_first(*arguments: Any) -> None:
+        monkeypatch.setattr(stream, "start", handshake.start)
+        partitioned.source.execute("truncate sent_other")
+        partitioned.must("run", "--once")
+        handshake.start(*arguments)
+
+    monkeypatch.setattr(stream, "start", other_first)
+    partitioned.source.insert(1, "sent")
+    follow(partitioned.loader_settings, threading.Event(), RunState(), once=True)
+    waits_for_a_seed(partitioned, before)
 
 
 def test_leaves_that_lack_the_identity_are_one_finding(partitioned: Pipeline) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loader.applying.applier import apply_once
+from loader.capture import stream
+from loader.capture.events import RunState
+from loader.capture.follow import follow as follow_once
+from loader.source.fingerprint import FingerprintCatalog
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
@@ -208,6 +214,26 @@ def test_what_was_planned_before_a_loader_saw_another_name_is_planned_anew(
         " from public.earlier cross join cdc.slot_position"
     )
     assert (moved, system.target.execute(STATE)) == ([], [WAITS])
+
+
+def test_a_column_that_gets_another_name_while_a_session_begins_is_seen(
+    system: QuerySystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written down of a table is of the moment up to which it is said to be so."""
+    system.keep(WITHOUT, is_refresh=False)
+    writer = Writer(system)
+    writer.write(1, "abc", 1, "1.5")
+    system.catch_up()
+
+    def renamed_first(*arguments: Any) -> FingerprintCatalog:
+        system.source.execute("alter table lab.item rename amount to total")
+        writer.write(1, "abc", 2, "1.5")
+        return FingerprintCatalog(*arguments)
+
+    monkeypatch.setattr(stream, "FingerprintCatalog", renamed_first)
+    follow_once(system.loader_settings, threading.Event(), RunState(), once=True)
+    apply_once(system.loader_settings)
+    assert system.target.execute(STATE) == [WAITS]
 
 
 def test_rows_by_key_wait_for_a_seed_where_a_column_has_another_name(system: QuerySystem) -> None:
