@@ -178,6 +178,25 @@ def test_it_follows_and_ends_when_it_is_told_to(orders: Kept) -> None:
     assert "ended as it was told to; what was applied is intact" in err
 
 
+def test_it_ends_while_somebody_else_fills_a_model_over_its_models(
+    orders: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = "select sum(order_count) as n from {channels}"
+    orders.keep({"channels": (CHANNELS, SPARK), "over": (over, {})}, is_refresh=False)
+    stop = Stop()
+    settings = ApplySettings(orders.dsns[1], orders.slot, "cdc", interval=0.01)
+    meanwhile(monkeypatch, "applying.batch.fill_due", stop.set)
+    with closing(connect(orders.dsns[1])) as filling, ThreadPoolExecutor(1) as pool:
+        filling.ask("select pg_advisory_lock(cdc.lock_key('model', 'analytics.over'))")
+        try:
+            job = pool.submit(apply, settings, lambda event: None, stop)
+            wait_until(job.done, "it ends")
+        finally:
+            filling.ask("select pg_advisory_unlock_all()")
+    run(orders)
+    assert orders.target.execute("select n from analytics.over") == [(3,)]
+
+
 def test_a_model_that_is_applied_all_the_time_is_audited(orders: Kept) -> None:
     """An audit lets nobody add meanwhile, and brings the model to where it compares."""
     run(orders)

@@ -204,12 +204,18 @@ def add(target: TargetSession, batch: Batch, computed: Computed) -> bool:
     return merged == [(True,)]
 
 
-def fill_due(target: TargetSession) -> None:
-    """Have the database fill the models over models that are to be filled."""
+def fill_due(target: TargetSession) -> bool:
+    """Have the database fill the models over models that are to be filled.
+
+    Return whether one is left: somebody else fills it, or holds one that it reads.
+    """
     due = (
-        f"select 1 from {target.table('plan_dependents')}(%s)"
-        " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true)"
+        f"select relation from {target.table('plan_dependents')}(%s)"
+        " where step = 'fill' and coalesce(retry_at <= clock_timestamp(), true) order by 1"
     )
     fill = f"select from {target.table('apply')}(%s, part => 'catching up')"
-    while target.ask(due, (target.slot,)):
+    before: object = None
+    while (left := target.ask(due, (target.slot,))) and left != before:
         target.ask(fill, (target.slot,))
+        before = left
+    return bool(left)

@@ -78,13 +78,14 @@ def apply(settings: ApplySettings, report: Report, stop: Stop | None = None) -> 
             last = end if settings.interval is None else max(each.position for each in plans)
             due = [each for each in plans if each.is_due(last)]
             has_applied = bool(due) and _step(spark, target, settings, due, report)
-            batch.fill_due(target)
+            is_filled = not batch.fill_due(target)
             if settings.interval is not None:
                 _tell(plans, said, report)
-            elif not due and not _is_waited_for(plans, deadline):
+            elif not due and not _is_waited_for(plans, is_filled, deadline):
                 return
             if not has_applied:
-                stop.wait(_PAUSE_SECONDS if due else settings.interval or _PAUSE_SECONDS)
+                is_waiting = bool(due) or not is_filled
+                stop.wait(_PAUSE_SECONDS if is_waiting else settings.interval or _PAUSE_SECONDS)
 
 
 def _tell(plans: Sequence[Plan], said: dict[str, str], report: Report) -> None:
@@ -96,9 +97,13 @@ def _tell(plans: Sequence[Plan], said: dict[str, str], report: Report) -> None:
         said[each.model.name] = error.sentence if error else ""
 
 
-def _is_waited_for(plans: Sequence[Plan], deadline: float) -> bool:
-    """Return whether a model is locked, perhaps not for long. Raises what keeps others behind."""
-    if any(each.is_locked for each in plans) and time.monotonic() < deadline:
+def _is_waited_for(plans: Sequence[Plan], is_filled: bool, deadline: float) -> bool:
+    """Return whether a model is locked, perhaps not for long. Raises what keeps others behind.
+
+    With `is_filled` no model over models is.
+    """
+    is_locked = not is_filled or any(each.is_locked for each in plans)
+    if is_locked and time.monotonic() < deadline:
         return True
     if errors := [error for each in plans if (error := each.state.error)]:
         raise combine(errors)

@@ -51,6 +51,23 @@ where
     state.slot_name = %s and state.model_name = %s
     and n.nspname || '.' || c.relname = state.relation
 """
+# An older snapshot sees no row, or no value, in a table that has got other columns.
+_SHAPE = """
+select
+    jsonb_agg(jsonb_build_array(c.oid::bigint, c.relfilenode::bigint, own.columns) order by c.oid)
+from pg_class as c
+inner join pg_namespace as n on n.oid = c.relnamespace
+cross join lateral (
+    select jsonb_agg(jsonb_build_array(a.attnum, a.attname, a.atttypid::bigint) order by a.attnum)
+    from pg_attribute as a
+    where a.attrelid = c.oid and a.attnum > 0
+) as own (columns)
+where n.nspname || '.' || c.relname in (
+    select %(relation)s
+    union all
+    select input_relation from {0}.dependent_input where relation = %(relation)s
+)
+"""
 _NOTE = (
     "update {0}.dependent_model set audited_at = now(), major_version = {0}.major_version()"
     " where relation = %s and declaration = %s"
@@ -78,17 +95,33 @@ def compare(
 
 def _compare(target: TargetSession, name: str, limit: int) -> DependentReport:
     with one_moment(target):
-        schema, table, declaration, is_filled, reason, remedy = target.ask_staging(
-            _MODEL, (target.slot, name)
-        )[0]
+        rows = target.ask_staging(_MODEL, (target.slot, name))
+        if not rows:
+            raise AuditIncomplete(
+                f"{name} was forgotten or moved, or its table was dropped, while the audit ran",
+                "run the audit again; `dbt build` makes the model again",
+            )
+        ((schema, table, declaration, is_filled, reason, remedy),) = rows
         relation = Table(schema, table)
         if not is_filled:
             raise AuditIncomplete(f"{relation} was not compared: {reason}", remedy)
+        shape = _shape(target, relation)
         print_status(f"comparing {relation} with its query")
         values = (json.dumps(declaration), relation.quoted, limit)
         ((query,),) = target.ask_staging("select {}.write_difference(%s, %s, %s)", values)
         target.ask("select set_config('timezone', %s, true)", (declaration["timezone"],))
-        ((groups, differing, first),) = target.ask(query)
+        try:
+            found, failure = target.ask(query), None
+        except LoaderError as error:
+            found, failure = [], error
+    if _shape(target, relation) != shape:
+        raise AuditIncomplete(
+            f"{relation}, or a model that it reads, got another query while the audit ran",
+            "run the audit again",
+        )
+    if failure:
+        raise failure
+    ((groups, differing, first),) = found
     keys = [key["name"] for key in declaration["keys"]]
     wrong = [
         Wrong(dict(zip(keys, texts, strict=True)), column, own, counted)
@@ -98,3 +131,8 @@ def _compare(target: TargetSession, name: str, limit: int) -> DependentReport:
         target.ask_staging(_NOTE, (str(relation), json.dumps(declaration)))
     notes = [] if reason is None else [reason]
     return DependentReport(name, str(relation), groups, differing, wrong, notes)
+
+
+def _shape(target: TargetSession, relation: Table) -> object:
+    """Return what the tables of a model and of those that it reads are, as the session sees it."""
+    return target.ask_staging(_SHAPE, {"relation": str(relation)})

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from loader.source import table_identity
-from loader.source.asking_tables import read_current
 from loader.source.table_identity import TableIdentities
 from waltally import locks, lsn
 from waltally.database import Connection
@@ -108,10 +107,13 @@ def of_sources(
         work = Sessions(settings, target, source, spark)
         (groups,) = stack.enter_context(tables.made(target, [tables.GROUPS]))
 
-        def attempt() -> tuple[int, list[tuple[Built, ModelReport]]]:
-            return compared(work, models, groups, refused, limit)
+        def attempt() -> tuple[int, list[tuple[Built, ModelReport]], Refused]:
+            # What kept a model from an attempt may not keep it from the next one.
+            noted: Refused = {}
+            return *compared(work, models, groups, noted, limit), noted
 
-        position, found = until_done("audit", attempt)
+        position, found, noted = until_done("audit", attempt)
+    refused.update(noted)
     note_audited(target, [built for built, report in found if not report.difference_count])
     return position, sorted((report for _, report in found), key=attrgetter("name"))
 
@@ -130,12 +132,11 @@ def compared(
     with contextlib.ExitStack() as snapshots:
         warehouse = snapshots.enter_context(contextlib.closing(connect_target(settings, "audit")))
         exported, release = stopped.open_snapshots(snapshots, work, warehouse, models)
-        known = read_current(work.source, models)
         for model in models:
             with _noted(refused, model):
                 queries.require_query(warehouse, model)
                 read = warehouse_model.read(warehouse, model)
-                refuse(read, known)
+                refuse(read, exported.tables.identities)
                 queries.require_position(settings, read, exported.position)
                 built.append(read)
         read_models = [each.model for each in built]
@@ -148,7 +149,9 @@ def compared(
         for each in built:
             with _noted(refused, each.model):
                 counting.refuse_many(rejected, [each.model])
-                found.append((each, report(warehouse, each, groups, written, rejected, limit)))
+                with queries.of_one_query(target, each.model):
+                    own = report(warehouse, each, groups, written, rejected, limit)
+                found.append((each, own))
     return exported.position, found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from waltally import lsn
+from waltally.errors import CannotConnect, Interrupted
 from waltally.models import Declaration, Model
 from waltally.tables import Table, literal
 from waltally_jobs.auditing.report import Compared, Comparison, Difference
@@ -63,13 +65,11 @@ def compare(
     )
     # Texts of keys are as in the query's time zone.
     zone = model.declaration["timezone"]
-    target.ask("savepoint compared")
-    target.ask(
-        "select set_config('work_mem', '64MB', true), set_config('timezone', %s, true)", (zone,)
-    )
-    ((count, totals, differing, largest),) = target.ask(query)
-    # Its lock of the model goes with it.
-    target.ask("rollback to savepoint compared")
+    with _undone(target):
+        target.ask(
+            "select set_config('work_mem', '64MB', true), set_config('timezone', %s, true)", (zone,)
+        )
+        ((count, totals, differing, largest),) = target.ask(query)
     # What the query does not show itself is told only where it differs.
     shown = [each for each in totals if not each[0].startswith("waltally_") or each[1] != each[2]]
     names = [each.name for each in model.dimensions]
@@ -81,6 +81,33 @@ def compare(
     ignores = any(part.ignores_deletes for part in model.tables)
     purged = {name: own for name, *_, own in shown} if ignores else {}
     return Comparison(count, found, differing, differences), purged
+
+
+@contextlib.contextmanager
+def _undone(target: TargetSession) -> Iterator[None]:
+    """Roll back what the block does, as its lock of the model; what is read after it goes on."""
+    target.ask("savepoint compared")
+    try:
+        yield
+    finally:
+        # Where the session has ended, what the block raises says more.
+        with contextlib.suppress(CannotConnect, Interrupted):
+            target.ask("rollback to savepoint compared")
+
+
+@contextlib.contextmanager
+def of_one_query(target: TargetSession, model: Model) -> Iterator[None]:
+    """Raise AuditIncomplete where another query has taken the model's place within the block.
+
+    An older snapshot sees no row in a table that has got other columns. `target` sees what is now.
+    """
+    try:
+        yield
+    finally:
+        if not _is_built(target, model):
+            raise AuditIncomplete(
+                f"{model.relation} got another query while the audit ran", "run the audit again"
+            )
 
 
 def require_position(settings: Settings, built: Built, position: int) -> None:
@@ -96,8 +123,13 @@ def require_position(settings: Settings, built: Built, position: int) -> None:
 
 def require_query(target: TargetSession, model: Model) -> None:
     """Raise AuditIncomplete where the model's rows are of another query than is registered."""
-    if target.ask_staging(_BUILT_BY, (target.slot, str(model.relation))) != [(model.declaration,)]:
+    if not _is_built(target, model):
         raise AuditIncomplete(
             f"{model.relation} is not built by the query that is registered for it",
             "`loader status` says what it waits for; then the audit again",
         )
+
+
+def _is_built(target: TargetSession, model: Model) -> bool:
+    built = target.ask_staging(_BUILT_BY, (target.slot, str(model.relation)))
+    return built == [(model.declaration,)]

@@ -136,14 +136,17 @@ def not_older(
 ) -> None:
     """Raise SnapshotTooOld where a baseline would not count.
 
-    Where the log of a table has begun anew since, a newer snapshot counts: raises BeginAgain. Once
-    it `is_counted`, that keeps no other model from its baseline: model_state says who waits.
+    Where the log, or that of a table, has begun anew since, a newer snapshot counts: raises
+    BeginAgain. Once it `is_counted`, a table's keeps no other model from its baseline: model_state
+    says who waits.
     """
     for at, kind, reason, remedy in target.limits(models):
         if snapshot_lsn >= at or (is_counted and kind == "table"):
             continue
         too_old = f"the snapshot at {lsn.show(snapshot_lsn)} is older than {reason}"
-        raise BeginAgain(too_old) if kind == "table" else SnapshotTooOld(too_old, remedy)
+        if kind == "baseline" or is_counted:
+            raise SnapshotTooOld(too_old, remedy)
+        raise BeginAgain(too_old)
 
 
 def timeline(here: Timeline, slot: SlotPosition) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from loader.source.leaf_catalog import tree
 from waltally.database import Connection, Target
+from waltally.errors import TableUnfit
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, quoted
 from waltally_jobs.evaluation.tasks import Identity, Range
@@ -97,12 +98,17 @@ class Leaf:
 
 
 def values(connection: Connection, table: Table, names: Sequence[str]) -> str:
-    """Return SQL: the columns of a table as they may be read, with ctid.
+    """Return SQL: the columns of a table as they may be read, with ctid. Raises TableUnfit.
 
     A value of a type that somebody made is the text that the type itself gives. A cast would run
     what the owner of the type has made of it, with the rights of the session.
     """
     found: dict[str, str] = dict(connection.ask(_VALUES, (table.quoted, [*names])))
+    if gone := [name for name in names if name not in found]:
+        raise TableUnfit(
+            f"The table {table} has no column {', '.join(gone)} any more",
+            "correct the name in the query, then `dbt build`",
+        )
     return ", ".join(["ctid", *(f"{found[name]} as {quoted(name)}" for name in names)])
 
 

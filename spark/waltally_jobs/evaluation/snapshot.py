@@ -13,7 +13,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg2 import Error, errors
 
 from loader.source import slot_admin
+from loader.source.fingerprint import FingerprintCatalog
 from loader.source.remedies import slot_finding
+from loader.staging.logged_tables import alterations
 from waltally import lsn
 from waltally.database import Connection
 from waltally.errors import Interrupted, LoaderError
@@ -49,6 +51,17 @@ def imported(conninfo: str, name: str) -> Iterator[Connection]:
         yield importer
 
 
+def altered_table(before: FingerprintCatalog, now: FingerprintCatalog) -> Table | None:
+    """Return the first table that is not what it was, as where a label has another name; or None.
+
+    The values of a snapshot are printed with the names of now.
+    """
+    for table, own in now.fingerprints.items():
+        if alterations(before.fingerprints[table], own):
+            return table
+    return None
+
+
 def changed_table(found: Leaves, now: Leaves) -> Table | None:
     """Return the first table of which a leaf that was found is not there as it was, or None.
 
@@ -74,6 +87,8 @@ class ExportedSnapshot:
     name: str
     readers: str = field(repr=False)
     found: Leaves
+    tables: FingerprintCatalog
+    """What they were before the snapshot was taken."""
     monitor: Connection
     watch: Watch
 
@@ -89,7 +104,11 @@ class ExportedSnapshot:
 
     def verify(self, models: Sequence[Model]) -> None:
         """Raise BeginAgain unless the tables are still those that were read, all to the end."""
-        if (table := changed_table(self.found, leaves_of(self.monitor, models))) is not None:
+        now = leaves_of(self.monitor, models)
+        table = changed_table(self.found, now) or altered_table(
+            self.tables, FingerprintCatalog(self.monitor, models)
+        )
+        if table is not None:
             raise BeginAgain(f"{table} was truncated, altered or replaced while it was read")
 
 
@@ -108,6 +127,7 @@ def export(
         with contextlib.ExitStack() as stack:
             holder = stack.enter_context(contextlib.closing(connect_replication(conninfo)))
             slot = f"waltally_{settings.work}_{uuid.uuid4().hex[:16]}"
+            tables = FingerprintCatalog(monitor, models)
             position, name = open_slot(holder, slot, monitor, settings, deadline)
             watch = stack.enter_context(watching(conninfo, slot, holder))
             try:
@@ -120,7 +140,7 @@ def export(
                 table = changed_table(found, now) or changed_table(now, found)
                 if table is None:
                     readers = make_conninfo(for_readers(conninfo), application_name=slot)
-                    yield ExportedSnapshot(position, name, readers, found, monitor, watch)
+                    yield ExportedSnapshot(position, name, readers, found, tables, monitor, watch)
                     return
             except LoaderError:
                 # A session that was cut may fail anywhere.

@@ -22,7 +22,7 @@ from waltally_jobs.common.connections import TargetSession
 from waltally_jobs.common.errors import AuditIncomplete, CountingFailed
 from waltally_jobs.common.progress import print_status
 from waltally_jobs.warehouse import loader_progress
-from waltally_jobs.warehouse.model import counted, emptied_parts, is_gap
+from waltally_jobs.warehouse.model import counted, emptied_parts, forgotten, is_gap
 
 FORGET = "--forget-purged counts the stored rows alone"
 _POLL_SECONDS = 0.2
@@ -94,7 +94,7 @@ def wait(
     """Return once the models have written down every delete that they ignore before the position.
 
     Where the change log does not go on from a model, nobody can know these: returns by the model's
-    name the position up to which they are written down. Raises AuditIncomplete.
+    name the position up to which they are written down. Raises AuditIncomplete, NotSetUp.
     """
     gaps, pending = {}, []
     for model in models:
@@ -111,6 +111,9 @@ def wait(
     deadline = time.monotonic() + settings.timeout
     while pending:
         found = {each.relation: each for each in apply(target)}
+        for model in pending:
+            if str(model.relation) not in found:
+                raise forgotten(model)
         states = {model.name: found[str(model.relation)] for model in pending}
         pending = [model for model in pending if (find(target, model) or 0) < position]
         for state in (states[model.name] for model in pending):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from loader.source.asking_tables import read_current
 from loader.staging.records import SlotPosition
 from waltally import lsn
-from waltally.errors import LoaderError
+from waltally.errors import LoaderError, NotSetUp
 from waltally.models import Model, source_tables
 from waltally.options import Schema, Slot, Source, Target
 from waltally.settings import DEFAULT_SCHEMA, DEFAULT_SLOT
@@ -34,7 +33,7 @@ from waltally_jobs.common.session import Sessions
 from waltally_jobs.evaluation import checks, queries, snapshot
 from waltally_jobs.evaluation.giving_way import until_done
 from waltally_jobs.seeding import ignored_deletes, store
-from waltally_jobs.seeding.store import acquire_seed_lock
+from waltally_jobs.seeding.store import StoredBaseline, acquire_seed_lock
 from waltally_jobs.seeding.summary import ModelSummary, Summary
 from waltally_jobs.warehouse import loader_progress
 from waltally_jobs.warehouse.model import bring_on, is_rebuild_due, read_state
@@ -50,9 +49,7 @@ def seed(settings: Settings) -> Summary:
         counted = from_tables(stack, target, settings, slot, models)
         stored = store.replace(target, settings, models, counted)
         follow(target, settings, models)
-        summaries = [
-            ModelSummary(model, stored[model.name], read_state(target, model)) for model in models
-        ]
+        summaries = list(summarized(target, models, stored))
     return Summary(
         str(counted.baseline_id),
         settings.slot,
@@ -60,6 +57,17 @@ def seed(settings: Settings) -> Summary:
         time.monotonic() - begun,
         summaries,
     )
+
+
+def summarized(
+    target: TargetSession, models: Sequence[Model], stored: Mapping[str, StoredBaseline]
+) -> Iterator[ModelSummary]:
+    """Yield what is stored of each model, and say which was forgotten since."""
+    for model in models:
+        try:
+            yield ModelSummary(model, stored[model.name], read_state(target, model))
+        except NotSetUp as error:
+            print_status(error.sentence)
 
 
 def follow(target: TargetSession, settings: Settings, models: Sequence[Model]) -> None:
@@ -110,7 +118,6 @@ def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.
     source, target = work.source, work.target
     with contextlib.ExitStack() as stack:
         exported = stack.enter_context(snapshot.export(work.settings, models, source))
-        identities = read_current(source, models)
         checks.not_older(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
@@ -118,7 +125,7 @@ def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.
         print_status(f"counting {tables} at {lsn.show(exported.position)}")
         written = queries.count(work, models, exported, target.incoming, stack.close)
     queries.refuse_many(queries.rejected(target, target.incoming, written), models)
-    return store.Counted(exported.position, identities, written=written)
+    return store.Counted(exported.position, exported.tables.identities, written=written)
 
 
 app = Job("The previous seed, if any, is intact.")

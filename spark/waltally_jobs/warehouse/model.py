@@ -11,6 +11,7 @@ from loader.source.table_identity import TableIdentities
 from loader.staging.records import MODEL_STATE, ModelState
 from loader.staging.target_state import Part, apply
 from waltally import lsn
+from waltally.errors import NotSetUp
 from waltally.models import Model, ModelTable
 from waltally.tables import Table, literal
 from waltally_jobs.common.connections import TargetSession
@@ -51,10 +52,11 @@ def emptied_parts(
 
 
 def counted(target: TargetSession, model: Model) -> tuple[int | None, TableIdentities]:
-    """Return where the model's baseline is, and which tables it counted."""
-    [(_, at, identities)] = [
-        row for row in target.ask_staging(COUNTED, (target.slot,)) if row[0] == model.name
-    ]
+    """Return where the model's baseline is, and which tables it counted. Raises NotSetUp."""
+    known = {name: own for name, *own in target.ask_staging(COUNTED, (target.slot,))}
+    if model.name not in known:
+        raise forgotten(model)
+    at, identities = known[model.name]
     return None if at is None else lsn.parse(str(at)), identities or {}
 
 
@@ -90,13 +92,23 @@ def _rejected(target: TargetSession, model: Model) -> tuple[int, int | None]:
 
 
 def read_state(target: TargetSession, model: Model) -> ModelState:
-    """Return the state of a registered model."""
-    (row,) = target.ask(
+    """Return the state of a registered model. Raises NotSetUp."""
+    rows = target.ask(
         f"select {MODEL_STATE} from {target.table('model_state')}"
         " where slot_name = %s and relation = %s",
         (target.slot, str(model.relation)),
     )
-    return ModelState.of(row)
+    if not rows:
+        raise forgotten(model)
+    return ModelState.of(rows[0])
+
+
+def forgotten(model: Model) -> NotSetUp:
+    """Return the error for a model that is registered no more, as it was when the job began."""
+    return NotSetUp(
+        f"{model.relation} was forgotten while the job ran",
+        "run it again, without this model; `dbt build` installs it again",
+    )
 
 
 def is_rebuild_due(target: TargetSession, models: Sequence[Model]) -> bool:

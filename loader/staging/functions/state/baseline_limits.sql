@@ -8,7 +8,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
         log.start_lsn,
         'log',
         format('the change log, which starts at %s: the changes between are in neither', log.start_lsn),
-        'seed after `loader setup`'
+        'run the seed again'
     from cdc.slot_position as log
     where log.slot_name = slot
     union all
