@@ -13,10 +13,12 @@ from loader.capture.events import Committed, Notify, RunState, ignore
 from loader.capture.pace import Idle, Pace
 from loader.capture.protocol import ProtocolError
 from loader.capture.protocol_errors import protocol_error
+from loader.capture.source_monitor import Look
 from loader.capture.stream import Stream
 from loader.capture.target_news import TargetNews
 from loader.capture.wal2json import Message
 from loader.source.remedies import RENEW
+from loader.staging.logged_tables import unfinished
 from waltally import failpoints
 from waltally.errors import (
     CannotConnect,
@@ -61,7 +63,10 @@ class Session:
         self._received: deque[Message] = deque()
         self._batch = self._next_batch()
         self._stop_seen = 0.0
-        self._seen = 0
+        self._look: Look | None = None
+        """That of the last store."""
+        self._unseen: deque[tuple[int, set[int]]] = deque()
+        """Batches with transactions that no look has seen: where each begins, and all of its."""
 
     @property
     def outdated(self) -> str:
@@ -181,7 +186,7 @@ class Session:
         is_asked = batch.reply_wanted or self._news.is_awaited
         if is_asked and position.received > position.stored:
             return True
-        if self._news.is_awaited and self._stream.monitor.seen > self._seen:
+        if self._news.is_awaited and self._stream.monitor.look != self._look:
             return True
         self._news.look_if_due()
         return False
@@ -194,8 +199,7 @@ class Session:
             self._log.rollback()
             return
         since = run_state.open_since = run_state.open_since or time.monotonic()
-        self._seen = stream.monitor.seen
-        moved = (position.stored, position.received, batch.rows, self._seen)
+        moved = (position.stored, position.received, batch.rows, self._seen())
         models_version = self._log.commit_position(*moved)
         run_state.open_since = None
         # In this order: a position that is confirmed before it is committed is lost in a crash.
@@ -212,6 +216,18 @@ class Session:
         run_state.batches += batch.rows > 0
         run_state.newest_commit_at = batch.newest_commit_at or run_state.newest_commit_at
         self._notify(Committed(batch.rows, batch.transactions, now - since))
+
+    def _seen(self) -> int:
+        """Return up to where the tables' columns are known to be what the session began with.
+
+        A commit is in the stream before any catalog shows what it did, and may wait in between.
+        """
+        self._look = look = self._stream.monitor.look
+        if self._batch.xids:
+            self._unseen.append((self._position.stored, self._batch.xids))
+        while self._unseen and not unfinished(look.snapshot, self._unseen[0][1]):
+            self._unseen.popleft()
+        return min(look.wal_end, self._unseen[0][0]) if self._unseen else look.wal_end
 
     def _next_batch(self) -> Batch:
         return Batch(self._slot, self._position, self._log.ensure_partitions, time.monotonic)

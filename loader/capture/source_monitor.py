@@ -73,6 +73,16 @@ class Answer(NamedTuple):
         return self.wal_end - self.restart_lsn > limits.much_wal
 
 
+class Look(NamedTuple):
+    """A look at the tables' columns, which were what they had been when the stream began."""
+
+    wal_end: int
+    """What the snapshot shows and what was committed before this are the same, but for commits that
+    are still under way."""
+    snapshot: str
+    """The text of pg_current_snapshot()."""
+
+
 class SourceMonitor(Poller[Connection, Answer]):
     """Checks once per second, in a thread of its own once it is started."""
 
@@ -90,8 +100,8 @@ class SourceMonitor(Poller[Connection, Answer]):
         """The newest one; that of a sound stream before there is one."""
         self.has_altered = False
         """Whether columns that models need are not what they were when the stream began."""
-        self.seen = 0
-        """Up to here they were."""
+        self.look = Look(0, "1:1:")
+        """The newest one that has found them so."""
 
     def watch(
         self,
@@ -106,7 +116,7 @@ class SourceMonitor(Poller[Connection, Answer]):
         """
         self._pid = pid
         self._columns = columns
-        self.seen = columns.read_lsn
+        self.look = Look(columns.read_lsn, columns.snapshot)
         self._plain = listed(plain)
         self._stop_stream = stop
         self.start()
@@ -117,9 +127,10 @@ class SourceMonitor(Poller[Connection, Answer]):
         if answer.wal_end == self.answer.wal_end and answer.holds_much:
             self._wake_server(connection, answer.restart_lsn)
         self.answer = answer
-        self.has_altered = not self._columns.is_as_read(connection)
-        if not self.has_altered:
-            self.seen = answer.wal_end
+        is_as_read, snapshot = self._columns.compare(connection)
+        self.has_altered = not is_as_read
+        if is_as_read:
+            self.look = Look(answer.wal_end, snapshot)
         if answer.has_waits:
             finding = why_commits_wait(read_standbys(connection))
             if finding is not None:

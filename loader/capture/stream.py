@@ -166,7 +166,8 @@ class Stream:
         self.log.begin()
         register_tables(
             *(self.log.connection, self.registration, self._fingerprints.identities),
-            *(self._lacking, self._fingerprints.read_lsn),
+            # Nothing from there on was streamed yet, and may be committed and not visible.
+            *(self._lacking, min(self._fingerprints.read_lsn, record.position_lsn)),
         )
         self.followed = FollowedTables(
             *(self.log, self.registration, partitions, self._fingerprints, self._catalogs)

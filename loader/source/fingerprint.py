@@ -47,7 +47,9 @@ class FingerprintCatalog:
             for table in tables
         ]
         values = {"tables": json.dumps(listed), "read_alike": [*READ_ALIKE]}
-        ((identities, enums, read_lsn),) = connection.ask(statement("fingerprint"), values)
+        ((identities, enums, read_lsn, snapshot),) = connection.ask(
+            statement("fingerprint"), values
+        )
         for identity in identities.values():
             identity["column_numbers"] = {
                 name: int(own["number"])
@@ -62,6 +64,8 @@ class FingerprintCatalog:
         }
         self.read_lsn = lsn.parse(read_lsn)
         """Everything that the catalog showed was committed before this."""
+        self.snapshot = str(snapshot)
+        """That in which it was read."""
         self._enums: list[int] = enums
         self._labels = {
             oid: label
@@ -76,13 +80,16 @@ class FingerprintCatalog:
         """Whether a needed column has labels."""
         return bool(self._enums)
 
-    def is_as_read(self, connection: Connection) -> bool:
-        """Return whether all of it that is there is the same in another session.
+    def compare(self, connection: Connection) -> tuple[bool, str]:
+        """Return whether all of it that is there is the same in another session, and its snapshot.
 
         Raises LoaderError.
         """
-        now = FingerprintCatalog(connection, self._models).fingerprints
-        return all(now[table] in ({}, before) for table, before in self.fingerprints.items())
+        now = FingerprintCatalog(connection, self._models)
+        same = (
+            now.fingerprints[table] in ({}, before) for table, before in self.fingerprints.items()
+        )
+        return all(same), now.snapshot
 
     def look_again(self) -> tuple[bool, str]:
         """Return whether each enum has the same labels, and the snapshot that shows it."""

@@ -100,4 +100,5 @@ select
         inner join pg_type as t on t.oid = parts.type and t.typtype = 'e'
     ),
     -- Read after the snapshot was taken: what the snapshot shows was committed before.
-    pg_current_wal_insert_lsn()
+    pg_current_wal_insert_lsn(),
+    pg_current_snapshot()::text

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from loader.source.fingerprint import FingerprintCatalog
 from testkit.commands import RunningLoader, wait_until
 from testkit.databases import empty_database
 from testkit.queries import QuerySystem
-from testkit.servers import Cluster
+from testkit.servers import Cluster, configured, connect
 
 TABLE = """
 create schema lab;
@@ -152,6 +155,11 @@ RENAMED = {
 WITHOUT: dict[str, tuple[str, dict[str, Any]]] = {"sums": MODELS["sums"]}
 STATE = "select state, reason from cdc.model_state where model_name = 'sums'"
 WAITS = ("waits", "amount of lab.item is called total now")
+LOOKED = (
+    "select count(*) > 0 from pg_stat_activity where application_name ~ 'waltally'"
+    " and query ~ 'synchronous_standby_names' and query_start > %s"
+)
+MOVED = "select moved_at > %s from cdc.slot_position"
 BY_KEY: dict[str, tuple[str, dict[str, Any]]] = {
     "parts": ("select id, amount, note from {part}", {})
 }
@@ -234,6 +242,45 @@ def test_a_column_that_gets_another_name_while_a_session_begins_is_seen(
     follow_once(system.loader_settings, threading.Event(), RunState(), once=True)
     apply_once(system.loader_settings)
     assert system.target.execute(STATE) == [WAITS]
+
+
+def test_a_column_whose_other_name_is_streamed_before_it_is_visible_is_seen(
+    system: QuerySystem, cluster: Cluster
+) -> None:
+    """A commit that waits for a standby is in the WAL, and in the stream, and no catalog has it."""
+    system.keep(WITHOUT, is_refresh=False)
+    Writer(system).write(1, "abc", 1, "1.5")
+    system.catch_up()
+    awaited = {"synchronous_standby_names": "'missing'", "synchronous_commit": "local"}
+    with (
+        system.start("--build") as running,
+        closing(connect(system.dsns[0])) as session,
+        ThreadPoolExecutor(1) as pool,
+        configured(cluster, **awaited),
+    ):
+        running.wait_for("following the slot")
+        wait_until(
+            lambda: system.source.value("show synchronous_standby_names") == "missing", "reloaded"
+        )
+        pid = session.info.backend_pid
+        session.ask("set synchronous_commit to on")
+        renamed = pool.submit(
+            session.ask,
+            "begin; alter table lab.item rename amount to total;"
+            " update lab.item set price = price + 1; commit",
+        )
+        try:
+            wait_until(lambda: system.states()["sums"] != "follows", running.said())
+            for _ in range(3):  # it looks, and stores that
+                now = system.target.value("select clock_timestamp()")
+                for later in (LOOKED, MOVED):
+                    wait_until(partial(system.target.value, later, now), running.said())
+            system.target.execute("update cdc.installed_model set retry_at = null")
+            system.apply()
+        finally:
+            system.source.execute("select pg_cancel_backend(%s)", pid)
+            renamed.result()
+        wait_until(lambda: system.target.execute(STATE) == [WAITS], running.said())
 
 
 def test_rows_by_key_wait_for_a_seed_where_a_column_has_another_name(system: QuerySystem) -> None:
