@@ -195,13 +195,17 @@ def test_the_log_is_not_pruned_between_the_check_and_the_baseline(
     pipeline.source.begin_block()
     pipeline.begin()
 
-    def prune() -> None:
+    def go_on() -> None:
         for _ in range(2):
             pipeline.source.begin_block()
             pipeline.source.insert(2)
             pipeline.must("wait")
+
+    def prune() -> None:
         pipeline.refused("prune", "--keep", "0s", "--timeout", "1")
 
+    # The model stays as it is from the begin of the transaction that stores its baseline.
+    meanwhile(monkeypatch, "seeding.store.replace", before=go_on)
     meanwhile(monkeypatch, "seeding.store._replace_one", before=prune)
     with pipeline.follow("--build"):
         pipeline.spark_job("spark-submit spark/seed.py")
