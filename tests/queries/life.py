@@ -26,6 +26,7 @@ end
 $$;
 """
 """What a trigger waits for in the session that fires it, for the lock 1."""
+FILL = "select from cdc.apply(%s, part => 'catching up')"
 JOINED = "from {sales} as a inner join {shops} as s on s.id = a.shop_id"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "sales": ("select shop_id, count(*) as n, sum(amount) as amount from {sale} group by 1", {}),
