@@ -112,12 +112,25 @@ def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -
     life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
     life.source.execute(CHANGES[0])
     life.must("run", "--once")
-    with life.other_session() as applier:
+    life.target.execute(
+        "create trigger waits before insert on analytics.named"
+        " for each row execute function lab.wait()"
+    )
+    at_a_row = "select count(*) from pg_locks where pid = %s and not granted and objid = 1"
+    with life.other_session() as applier, life.other_session() as holder:
+        holder.ask("select pg_advisory_xact_lock(1)")
         applier.ask(CAUGHT_UP, (life.slot,))
-        with filling(life, AT_A_LOCK) as (_, done):
+        with filling(life, AT_A_LOCK) as (pid, done):
             applier.commit()
+            # Who changes an input from then on knows that it is being filled.
+            wait_until(lambda: life.target.value(at_a_row, pid) == 1, "it is filled")
+            life.source.execute(CHANGES[3])
+            life.must("run", "--once")
+            life.target.execute(CAUGHT_UP, life.slot)
+            holder.rollback()
             done.result()
     life.must_be_exact()
+    life.target.execute("drop trigger waits on analytics.named")
 
 
 def test_a_model_that_is_installed_amid_a_batch_has_what_the_batch_changes(life: Life) -> None:
