@@ -115,7 +115,7 @@ class Stream:
         source.give_up_locks()
         self._lacking = self._newest_lacking = find_lacking(source, self._state)
         self._lacking_at = time.monotonic()
-        self._fingerprints = FingerprintCatalog(source, registration.models)
+        self._fingerprints = FingerprintCatalog(source, registration.read_by)
 
     def _judge(self) -> None:
         """Raise why the slot may not be streamed; log what models have to be counted again for."""

@@ -8,13 +8,17 @@ with recursive listed as (
 ),
 
 -- An enum may stand within an array, a domain, a range or a composite.
-parts (relation, name, type) as (
-    select listed.relation, a.attname, a.atttypid
+parts (relation, name, type, modifier) as (
+    select listed.relation, a.attname, a.atttypid, a.atttypmod
     from listed
     inner join pg_attribute as a on a.attrelid = listed.oid and not a.attisdropped
     where listed.columns ? a.attname::text
     union
-    select parts.relation, parts.name, inner_type.type
+    select
+        parts.relation,
+        parts.name,
+        inner_type.type,
+        case when t.typtype = 'd' then t.typtypmod else parts.modifier end
     from parts
     inner join pg_type as t on t.oid = parts.type
     {types_within}
@@ -29,10 +33,26 @@ named as (
         select '(' || string_agg(format_type(a.atttypid, null), ', ' order by a.attnum) || ')'
         from pg_attribute as a
         where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
-    ), format_type(t.oid, null)), ', ' order by t.oid)
+    ), case t.typname
+        when 'varchar' then 'text'
+        when 'interval' then format_type(t.oid, parts.modifier)
+        else format_type(t.oid, null)
+    end), ', ' order by t.oid)
     from parts
     inner join pg_type as t on t.oid = parts.type
     where t.typtype = 'c' or t.typname = any(%(read_alike)s)
+    group by 1, 2
+    union all
+    -- After the point, of a number or of seconds.
+    select parts.relation, parts.name, 'digits', min(case
+        when t.typname <> 'numeric' then coalesce(nullif(parts.modifier, -1), 6)
+        when parts.modifier = -1 then 16383
+        -- Eleven bits with a sign.
+        else ((parts.modifier - 4) & 2047 # 1024) - 1024
+    end)::text
+    from parts
+    inner join pg_type as t on t.oid = parts.type
+    where t.typname in ('numeric', 'time', 'timetz', 'timestamp', 'timestamptz')
     group by 1, 2
     union all
     select listed.relation, a.attname, 'number', a.attnum::text

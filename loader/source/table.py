@@ -21,6 +21,12 @@ READ_ALIKE = {
     "float4": "real",
     "float8": "double precision",
     "numeric": "numeric",
+    "interval": "interval",
+    "json": "json",
+    "jsonb": "jsonb",
+    "bpchar": "character",
+    "text": "text",
+    "varchar": "text",
 }
 """By the name in pg_type, types whose values can be read as another one's, with another meaning."""
 

@@ -195,14 +195,15 @@ class Gap:
 Fingerprint = Mapping[str, Mapping[str, str]]
 """By column of a table what must not change unseen: the labels of its enums, by oid.
 
-Its "number", and its "type" where another one would be read as this one. The "key" of the table
-that it is part of, where a model keeps its rows. Under an empty name what tells the table itself
-from another one."""
+Its "number", and its "type" where another one would be read as this one. The most "digits" after
+the point. The "key" of the table that it is part of, where a model keeps its rows. Under an empty
+name what tells the table itself from another one."""
 
 
 _EVENTS = {
     "oid": "it is another table now",
     "number": "{column} is another column now",
+    "digits": "{column} keeps fewer digits now",
     "last renaming": "it was renamed, moved to another schema or given another owner",
 }
 
@@ -210,12 +211,15 @@ _EVENTS = {
 def alterations(before: Fingerprint, now: Fingerprint) -> dict[str, str]:
     """Return by column what is not what it was.
 
-    A label that was added changes no row. Without any, the column is no enum any more.
+    A label that was added changes no row. Without any, the column is no enum any more. More digits
+    change no value.
     """
     events = {}
     for column in sorted(before.keys() & now.keys()):
         for key, text in before[column].items():
             new, is_label = now[column].get(key), key.isdigit()
+            if key == "digits" and int(new or text) >= int(text):
+                continue
             if new != text and not (is_label and not any(map(str.isdigit, now[column]))):
                 what = "is gone" if new is None else f"is {new!r} now"
                 word = "label" if is_label else key

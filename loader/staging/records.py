@@ -49,6 +49,8 @@ class Registration:
     """The partitioned ones of the tables, as a session last saw them."""
     fingerprints: Mapping[Table, Fingerprint] = field(default_factory=dict)
     """What the tables were, as a session last saw them."""
+    read_by: tuple[Model, ...] = ()
+    """All that is applied: the models, their former queries that still go on, and copies."""
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -27,7 +27,15 @@ select
     registered_model.model_name,
     registered_model.relation_schema,
     registered_model.relation_name,
-    registered_model.declaration
+    registered_model.declaration,
+    (
+        select jsonb_agg(distinct own.declaration)
+        from {0}.installed_model as installed
+        cross join lateral (
+            select installed.declaration union all select installed.former -> 'declaration'
+        ) as own
+        where installed.slot_name = log.slot_name and own.declaration is not null
+    )
 from {0}.slot_position as log
 left join {0}.registered_model using (slot_name)
 where log.slot_name = %s
@@ -43,7 +51,7 @@ def read_registration(target: Target) -> Registration:
     models_version, stored = rows[0][:2]
     models = tuple(
         Model(name, Table(*relation), declaration)
-        for _, _, name, *relation, declaration in rows
+        for _, _, name, *relation, declaration, _ in rows
         if name is not None
     )
     tables = {Table(row["table_schema"], row["table_name"]): row for row in stored}
@@ -58,6 +66,7 @@ def read_registration(target: Target) -> Registration:
         },
         {table: root for table, root in roots.items() if root is not None},
         {table: row["fingerprint"] for table, row in tables.items()},
+        tuple(Model("", Table("", ""), declaration) for declaration in rows[0][-1] or ()),
     )
 
 

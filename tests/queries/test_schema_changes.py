@@ -307,3 +307,85 @@ def test_rows_by_key_wait_for_a_seed_where_a_column_has_another_name(system: Que
     ((said, remedy),) = system.target.execute("select reason, remedy from cdc.model_state")
     assert said == "amount of lab.part is gone; a seed counts its new query"
     assert remedy == "`spark-submit spark/seed.py --model parts`"
+
+
+NARROWED = {
+    "price": ("numeric(10, 2)", "numeric(10, 1)"),
+    "at": ("timestamptz(3)", "timestamptz(0)"),
+    "doc": ("json", "jsonb"),
+    "code": ("varchar(5)", "char(5)"),
+    "span": ("interval", "interval day"),
+}
+KEPT = {
+    "dear": ("numeric(10, 1)", "numeric(12, 1)"),
+    "late": ("timestamp(0)", "timestamp"),
+    "called": ("varchar(3)", "text"),
+    "size": ("integer", "numeric"),
+}
+
+
+def test_models_wait_where_a_column_keeps_less_of_its_values_than_before(
+    system: QuerySystem,
+) -> None:
+    """ALTER TABLE rounds, cuts or spells them anew, and no change says so."""
+    columns = {**NARROWED, **KEPT}
+    system.source.execute(
+        "create table lab.odd (id integer primary key, "
+        + ", ".join(f"{name} {before}" for name, (before, _) in columns.items())
+        + "); alter table lab.odd replica identity full"
+    )
+    system.keep(
+        {
+            f"of_{name}": (f"select {name}::text as x, count(*) as n from {{odd}} group by 1", {})
+            if name in ("doc", "called")
+            else (f"select {name}, count(*) as n from {{odd}} group by 1", {"timezone": "UTC"})
+            for name in columns
+        }
+    )
+    system.target.take_baseline()
+    row = (
+        "insert into lab.odd values ({}, 1.25, '2026-01-01 10:00:00.6+00', '{{\"a\":  1}}', 'a',"
+        " '1 day 3 hours', 1.2, '2026-01-01 10:00:01', 'b', 7)"
+    )
+    system.source.execute(row.format(1))
+    system.catch_up()
+    assert system.differing() == {}
+    for name, (_, after) in columns.items():
+        system.source.execute(f"alter table lab.odd alter {name} type {after}")
+    system.source.execute(row.format(2))
+    for _ in range(2):
+        system.catch_up()
+    waiting = {name for name, state in system.states().items() if state != "follows"}
+    assert waiting == {f"of_{name}" for name in NARROWED}
+    assert system.differing(*(f"of_{name}" for name in KEPT)) == {}
+
+
+def test_the_columns_of_a_query_that_goes_on_until_a_seed_are_watched_too(
+    system: QuerySystem,
+) -> None:
+    """Nobody else may need them, and the model may get that query again."""
+    system.source.execute(
+        "create type lab.mood as enum ('good', 'bad');"
+        "create table lab.felt (id integer primary key, mood lab.mood, code text);"
+        "alter table lab.felt replica identity full"
+    )
+    by_mood: dict[str, tuple[str, dict[str, Any]]] = {
+        "felt_by": ("select mood, count(*) as n from {felt} group by 1", {})
+    }
+    system.keep(by_mood)
+    system.target.take_baseline()
+    system.source.execute("insert into lab.felt values (1, 'good', 'a')")
+    system.catch_up()
+    system.keep(
+        {"felt_by": ("select code, count(*) as n from {felt} group by 1", {})}, is_refresh=False
+    )
+    system.catch_up()
+    assert system.states() == {"felt_by": "follows"}
+    system.source.execute("alter type lab.mood rename value 'good' to 'fine'")
+    system.source.execute("insert into lab.felt values (2, 'fine', 'a')")
+    for queries in (None, by_mood):
+        if queries:
+            system.keep(queries, is_refresh=False)
+        system.catch_up()
+        ((state, reason),) = system.target.execute("select state, reason from cdc.model_state")
+        assert state == "waits" and "the label 'good' of mood is 'fine' now" in reason

@@ -50,7 +50,7 @@ TABLE = TableInfo(
     "i",
     frozenset(COLUMNS),
     ("id",),
-    types={"shop": "uuid", "Paid At": "timestamp without time zone", "amount": "numeric"},
+    types={"shop": "uuid", "Paid At": "text", "amount": "text"},
     index_sizes=dict.fromkeys(COLUMNS, 16),
 )
 MODEL = parsed("ft_paid", ("shop", "Paid At", "amount"), "public.n")

@@ -135,6 +135,8 @@ def test_a_label_has_to_keep_its_name_and_others_may_come() -> None:
         ({"x": {"1": "a"}}, {"x": {"3": "a"}}, {"x"}),
         ({"x": {"1": "a", "number": "2"}}, {"x": {"number": "2"}}, set()),
         ({"x": {"number": "2", "type": "real"}}, {"x": {"number": "2"}}, {"x"}),
+        ({"x": {"digits": "9"}}, {"x": {"digits": "10"}}, set()),
+        ({"x": {"digits": "10"}}, {"x": {"digits": "9"}}, {"x"}),
         ({"": {"oid": "1"}, "x": {"number": "2"}}, {}, set()),
         # Where the table itself is another one, all its columns are.
         ({"": {"oid": "1"}, "x": {"1": "a"}}, {"": {"oid": "2"}, "x": {"1": "b"}}, {""}),
