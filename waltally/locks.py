@@ -21,7 +21,7 @@ Kind = Literal[
     "prune",  # of a schema
     "seed",  # of a slot
     "moved",  # fills a table beside the staging tables, of this name
-    "seeding",  # a seed counts a model for a slot; model_state says so
+    "seeding",  # a seed counts a model for a slot; shared with who started it; model_state says so
     "slot",  # brings the models of a slot that follow to the next position
     "computed",  # of a slot: shared by those who add what Spark has computed
     "model",  # changes the rows of a model: one transaction at a time, whichever slot it is for
@@ -84,6 +84,11 @@ def acquire(
 def hold(connection: Connection, kind: Kind, *names: str) -> None:
     """Wait for the lock and hold it until the session ends."""
     connection.ask("select pg_advisory_lock(%(key)s)", {"key": key(kind, *names)})
+
+
+def share(connection: Connection, kind: Kind, *names: str) -> None:
+    """As `hold`, beside others who share it."""
+    connection.ask("select pg_advisory_lock_shared(%(key)s)", {"key": key(kind, *names)})
 
 
 def wait(connection: Connection, kind: Kind, *names: str) -> None:

@@ -23,6 +23,11 @@ log = logging.getLogger("loader")
 
 THREAD = "seeds"
 _DUE = "select {}.due_seeds(%s)"
+# As the seed itself does, which may begin minutes later: model_state says then that one counts.
+_BEGIN = """
+select pg_advisory_lock_shared({0}.lock_key('seeding', slot_name, relation))
+from {0}.installed_model where slot_name = %s and model_name = any (%s)
+"""
 _NOTE = "select {}.note_seed(%s, %s, %s, %s)"
 
 
@@ -75,8 +80,9 @@ class Seeder:
             try:
                 with closing(connect_target(self._settings)) as target:
                     ((models,),) = target.ask_staging(_DUE, (self._settings.slot,))
-                if models:
-                    self._seed(models)
+                    if models:
+                        target.ask_staging(_BEGIN, (self._settings.slot, models))
+                        self._seed(models)
             # Any exception: the loader goes on.
             except Exception as failure:
                 error = failure if isinstance(failure, LoaderError) else unexpected(failure)

@@ -76,9 +76,11 @@ def test_a_seed_that_fails_is_tried_again_and_the_model_says_why(
     fails = command(tmp_path, "echo working; echo 'Error: no room' >&2; exit 3")
     with system.start("--seed", fails) as running:
         wait_until(lambda: len(called(tmp_path)) > 1, "it is tried again")
-        found, reason = state(system)
-        assert found == "waits" and reason.startswith("it waits for its seed")
-        assert reason.endswith("; its seed ended with exit code 3: no room")
+        said = (
+            "it waits for its seed: without the rows from before its numbers would be wrong;"
+            " its seed ended with exit code 3: no room"
+        )
+        wait_until(lambda: state(system) == ("waits", said), "it says so between two tries")
         assert "seed: working" in running.said()
     assert all(line.split(" ", 1)[1] == "--conf x=y --model sales" for line in called(tmp_path))
     system.must("run", "--once")
@@ -91,8 +93,10 @@ def test_a_stopped_loader_stops_its_seed_and_a_killed_one_begins_again(
     system: QuerySystem, tmp_path: Path
 ) -> None:
     endless = command(tmp_path, "sleep 600")
-    with system.start("--seed", endless) as running:
+    with system.start("--build", "--seed", endless) as running:
         wait_until(lambda: len(called(tmp_path)) == 1, "it has begun")
+        # A cluster's job begins minutes later.
+        assert state(system) == ("waits", "a seed is counting its rows")
     assert "the seed was stopped" in running.said()
     wait_until(lambda: not is_running(called(tmp_path)[0]), "nothing of it is left")
     with system.start("--seed", endless) as running:

@@ -77,7 +77,7 @@ def acquire_seed_lock(
             )
     for model in models:
         # model_state says that a seed is counting it, and asks for no other one.
-        locks.hold(target, "seeding", target.slot, str(model.relation))
+        locks.share(target, "seeding", target.slot, str(model.relation))
     with tables.made(target, [tables.GROUPS]) as (target.incoming,):
         # Rows of no group are few among millions of groups.
         index = f"create index on {target.incoming.quoted} (model, reason)"
