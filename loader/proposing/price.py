@@ -20,7 +20,7 @@ from loader.setup.read_catalog import read_columns
 from waltally.database import Target
 from waltally.errors import Interrupted
 from waltally.tables import format_table
-from waltally.units import duration, size
+from waltally.units import duration, plural, size
 
 _MICROSECONDS = {"rows": 10, "fact": 15, "fact over models": 70}
 """About what a changed row costs the server in batches; only for comparing kinds."""
@@ -91,10 +91,11 @@ class Price:
     @property
     def line(self) -> str:
         """The price as one line."""
+        rows = plural(max(round(self.rows), 1), "row")
         return (
             f"keeps about {size(self.kept)} of {size(self.read)} that the query reads; the view"
-            f" reads about {max(self.rows, 1):,.0f} rows in {_took(self.view_seconds)}, the query"
-            f" takes {_took(self.query_seconds)}"
+            f" reads about {rows} in {_took(self.view_seconds)}, the query takes"
+            f" {_took(self.query_seconds)}"
         )
 
 

@@ -70,7 +70,7 @@ def test_a_placeholder_is_kept_for_the_application(
     query = asked(tmp_path, SALES.replace("1 /* :shop */", placeholder))
     code, said = shop.refused("init", str(tmp_path / "live"), "--query", query)
     assert code == 2
-    assert f"The proof needs a value of {name}" in said and f"--value {name}=" in said
+    assert f"The proof needs a value of {placeholder}\n" in said and f"--value {name}=" in said
     said = shop.must("init", str(tmp_path / "live"), "--query", query, "--value", f"{name}=1")
     assert "same rows: 3, missing 0" in said
     files = contents(tmp_path / "live")
@@ -359,7 +359,7 @@ def test_a_price_knows_what_an_index_finds(shop: Database, tmp_path: Path) -> No
     words = ("init", str(tmp_path / "live"), "--query", query, "--anyway")
     (price,) = [line for line in shop.must(*words).splitlines() if "the view reads" in line]
     rows, took, asks = re.findall(
-        r"about ([\d,]+) rows in (\S+ \S+), the query takes (\S+ \S+)", price
+        r"about ([\d,]+) rows? in (\S+ \S+), the query takes (\S+ \S+)", price
     )[0]
     assert int(rows.replace(",", "")) < 200, price
     # The query has an index too.
