@@ -128,7 +128,11 @@ def test_a_transaction_that_has_read_the_log_sees_its_new_partitions(pipeline: P
         at = stage()
         if "apply" not in ask:
             pipeline.build()
-        with pipeline.target.holding("select") as session:
+            # A position after the model's, so that the log is looked at.
+            pipeline.source.execute("insert into unrelated (note) values ('x')")
+            pipeline.must("run", "--once")
+            at["position"] = pipeline.position()
+        with pipeline.target.holding("select count(*) from cdc.change_log") as session:
             assert session.ask(ask, at) == [(before,)], ask
             # The next partition is there already: the one after it is new.
             pipeline.source.begin_block()

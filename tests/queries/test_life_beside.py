@@ -181,6 +181,28 @@ def test_rows_of_two_sessions_that_meet_in_a_model_while_it_is_filled_are_added(
     life.must_be_exact()
 
 
+WAIT = (
+    "select cdc.wait_for(slot_name, position_lsn, '10 s', '{names}') from cdc.slot_position"
+    " where slot_name = %s"
+)
+
+
+@contextmanager
+def waiting_for_names(life: Life) -> Iterator[Future[Any]]:
+    """Let a session wait for the model names; it asks for the first time after the block."""
+    with (
+        closing(connect(life.target.cluster.dsn(life.target.name))) as waiter,
+        ThreadPoolExecutor() as pool,
+        life.other_session() as holder,
+    ):
+        holder.ask("lock table cdc.change_log in access exclusive mode")
+        ((pid,),) = waiter.ask("select pg_backend_pid()")
+        waiting = pool.submit(waiter.ask, WAIT, (life.slot,))
+        wait_until(lambda: life.target.value(AT_A_LOCK, pid) == 1, "it waits")
+        yield waiting
+        holder.rollback()
+
+
 def leave_behind(life: Life, model: str) -> None:
     """Apply changes of both tables to all models but this one, which somebody has locked."""
     with life.other_session() as other:
@@ -238,25 +260,21 @@ def test_who_waits_for_a_model_waits_for_what_it_reads_now(life: Life) -> None:
 
     install("select name, count(*) as n from {shops} group by 1")
     leave_behind(life, "analytics.sales")
-    wait = (
-        "select cdc.wait_for(slot_name, position_lsn, '10 s', '{names}') from cdc.slot_position"
-        " where slot_name = %s"
-    )
-    assert life.target.value(wait, life.slot)
-    with (
-        closing(connect(life.target.cluster.dsn(life.target.name))) as waiter,
-        ThreadPoolExecutor() as pool,
-        life.other_session() as holder,
-    ):
-        holder.ask("lock table cdc.change_log in access exclusive mode")
-        ((pid,),) = waiter.ask("select pg_backend_pid()")
-        waiting = pool.submit(waiter.ask, wait, (life.slot,))
-        locked = "select count(*) from pg_locks where pid = %s and not granted"
-        wait_until(lambda: life.target.value(locked, pid) == 1, "it waits")
+    assert life.target.value(WAIT, life.slot)
+    with waiting_for_names(life) as waiting:
         install(f"select s.name, count(*) as n {JOINED} group by 1")
-        holder.rollback()
-        assert waiting.result() == [(False,)]
+    assert waiting.result() == [(False,)]
     life.must_be_exact("names")
+
+
+def test_who_waits_for_a_model_that_is_forgotten_meanwhile_is_told(life: Life) -> None:
+    life.declare({**MODELS, "names": ("select name, count(*) as n from {shops} group by 1", {})})
+    life.install_dependents("names")
+    life.must_be_exact()
+    with waiting_for_names(life) as waiting:
+        life.must("forget", "names")
+    with pytest.raises(LoaderError, match=r"no model of slot .* is named names"):
+        waiting.result()
 
 
 def test_a_model_that_dbt_installs_while_its_inputs_are_waited_for_does_not_fail(

@@ -147,6 +147,24 @@ def test_what_means_another_thing_of_a_wider_type_waits_for_a_seed(
     assert "its query has changed: until a seed" in system.target.execute(state)[0][1]
 
 
+def test_a_copy_that_is_built_first_with_a_wider_type_takes_no_baseline_from_production(
+    system: QuerySystem,
+) -> None:
+    system.keep(WITHOUT, is_refresh=False)
+    system.install("sums", "dev")
+    writer = Writer(system)
+    writer.write(1, "abc", 1, "1")
+    system.catch_up()
+    system.source.execute("alter table lab.item alter column amount type bigint")
+    system.install("sums", "dev")
+    refresh = "update cdc.installed_model set is_refresh_asked = true where relation ~ '^analytics'"
+    system.target.execute(refresh)
+    writer.write(1, "abc", 2, "1")
+    system.catch_up()
+    assert set(system.states().values()) == {"follows"}
+    assert not system.differing()
+
+
 RENAMED = {
     name: (query.replace("amount", "total").replace("total, avg", "amount, avg"), config)
     for name, (query, config) in MODELS.items()

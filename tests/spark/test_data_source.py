@@ -190,6 +190,7 @@ def test_rows_have_the_tables_types_and_the_old_row_beside_them(
     seen = inserted.pop("seen").astimezone(UTC)
     assert seen == datetime(2026, 11, 25, 8, tzinfo=UTC)
     of_change = {"commit_lsn": begin, "xid": 7, "op": "insert", "old": None, "missing": []}
+    of_change["other_columns"] = None
     assert inserted == {**OF_FULL, **of_change}
     # The key's old value, and no long text: it did not change, and is stored out of line.
     assert (keyed["id"], keyed["old"]["id"], keyed["the name"]) == (2, 1, None)

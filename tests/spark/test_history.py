@@ -130,6 +130,29 @@ def test_a_column_that_comes_while_a_history_runs_is_in_it_from_its_first_change
     assert sorted(found) == [(1, "new", None, []), (3_000_000_000, "paid", Decimal("12.50"), [])]
 
 
+def test_values_of_columns_that_go_before_they_are_written_are_in_it(
+    spark: SparkSession, stream: Stream, tmp_path: Path
+) -> None:
+    """No column of the rows has them: the table has none, or one with another name."""
+    to = tmp_path / "orders"
+    stream.stage("alter table public.orders add column price int")
+    stream.stage("insert into public.orders values (1, 'new', 7)")
+    write(settings(stream, to))
+    stream.stage("update public.orders set state = 'paid'")
+    stream.stage(
+        "alter table public.orders rename state to status",
+        "alter table public.orders drop column price",
+    )
+    stream.stage("insert into public.orders values (2, 'new')")
+    write(settings(stream, to))
+    rows = spark.read.option("mergeSchema", "true").parquet(str(to)).orderBy("commit_lsn").collect()
+    first, paid, last = (row.asDict(recursive=True) for row in rows)
+    assert (first["state"], first["price"], first["other_columns"]) == ("new", 7, None)
+    assert paid["other_columns"] == {"state": "paid", "price": "7"}
+    assert paid["old"]["other_columns"] == {"state": "new", "price": "7"}
+    assert (last["status"], last["other_columns"]) == ("new", None)
+
+
 def written(checkpoint: Path) -> int:
     """The position before which all is written, 0 where nothing is."""
     done = len([*checkpoint.glob("commits/[0-9]*")])
@@ -139,15 +162,25 @@ def written(checkpoint: Path) -> int:
     return lsn.parse(json.loads(said)["lsn"])
 
 
+@pytest.mark.parametrize(
+    "renewed",
+    [
+        "update cdc.reader_position set applied_lsn = '0/0'",
+        "update cdc.slot_position set position_lsn = position_lsn + 9, start_lsn = position_lsn + 9",
+    ],
+)
 def test_a_log_that_began_anew_is_refused_until_a_history_begins_anew(
-    stream: Stream, tmp_path: Path
+    stream: Stream, tmp_path: Path, renewed: str
 ) -> None:
     stream.stage("insert into public.orders values (1, 'new')")
     write(settings(stream, tmp_path / "orders"))
     # As `loader setup --renew` does.
-    stream.log.run("update cdc.reader_position set applied_lsn = '0/0'")
-    stream.stage("insert into public.orders values (2, 'new')")
-    with pytest.raises(SnapshotTooOld, match="began anew, and the positions of history of") as said:
+    stream.log.run(renewed)
+    for number in (2, 3):
+        stream.stage(f"insert into public.orders values ({number}, 'new')")
+    with pytest.raises(
+        SnapshotTooOld, match=r"after the position .* of history of .*: it began anew"
+    ) as said:
         write(settings(stream, tmp_path / "orders"))
     stream.log.run(said.value.remedy.partition(";")[0])
     write(settings(stream, tmp_path / "again"))

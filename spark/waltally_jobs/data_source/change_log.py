@@ -115,12 +115,16 @@ def register(target: TargetSession, reader: str, position: int) -> None:
 
 
 def require_same(target: TargetSession, reader: str) -> None:
-    """Raise SnapshotTooOld where `loader setup --renew` began another log under a reader."""
+    """Raise SnapshotTooOld where the log begins after a reader's position, as after a renewal."""
     row = f"slot_name = {literal(target.slot)} and reader = {literal(reader)}"
     table = target.table("reader_position")
-    if target.ask(f"select 1 from {table} where {row} and applied_lsn > '0/0'") == []:
+    known = f"select coalesce(max(applied_lsn), '0/0')::text from {table} where {row}"
+    ((position,),) = target.ask(known)
+    start_lsn = target.position().start_lsn
+    if lsn.parse(position) < start_lsn:
         raise SnapshotTooOld(
-            f"the change log began anew, and the positions of {reader} mean nothing in it",
+            f"the change log begins at {lsn.show(start_lsn)} now, after the position {position} of"
+            f" {reader}: it began anew, or was pruned",
             f"delete from {table} where {row}; -- and begin with another folder and checkpoint",
         )
 

@@ -20,7 +20,7 @@ from waltally.errors import SettingError
 from waltally.tables import Table, parse_table
 from waltally_jobs.common import messages
 from waltally_jobs.common.connections import connect
-from waltally_jobs.common.messages import NO_OLD_ROW, Image, text_of
+from waltally_jobs.common.messages import NO_OLD_ROW, Change, Image, text_of
 
 _MOMENT = pa.timestamp("us", "UTC")
 _OF_THE_CHANGE = {
@@ -31,8 +31,12 @@ _OF_THE_CHANGE = {
     "op": "string",
 }
 _MISSING = "missing"
+_OTHERS = "other_columns"
+"""The values of columns that the rows lack, as the stream prints them, by the columns' names."""
+_MAP, _PAIRS = "map<string,string>", pa.map_(pa.string(), pa.string())
+_Others = list[tuple[str, str | None]]
 _OLD = "old"
-_OWN = (*_OF_THE_CHANGE, _MISSING, _OLD)
+_OWN = (*_OF_THE_CHANGE, _MISSING, _OTHERS, _OLD)
 
 _OPS = {"I": "insert", "U": "update", "D": "delete", "T": "truncate"}
 
@@ -126,8 +130,9 @@ def schema(table: str, source: str) -> str:
     columns = _columns(parse_table(table), source)
     own = [f"{name} {_written(kind)}" for name, kind in _OF_THE_CHANGE.items()]
     new = [f"{_quoted(name)} {_written(kind)}" for name, kind in columns.items()]
-    old = ", ".join(f"{_quoted(name)}: {_written(kind)}" for name, kind in columns.items())
-    return ", ".join([*own, *new, f"{_OLD} struct<{old}>", f"{_MISSING} array<string>"])
+    old = "".join(f"{_quoted(name)}: {_written(kind)}, " for name, kind in columns.items())
+    before = f"{_OLD} struct<{old}{_OTHERS}: {_MAP}>"
+    return ", ".join([*own, *new, before, f"{_MISSING} array<string>", f"{_OTHERS} {_MAP}"])
 
 
 def _written(kind: str) -> str:
@@ -158,8 +163,9 @@ class TableRows:
             inner = wanted[_OLD].dataType
             if not isinstance(inner, StructType):
                 raise SettingError(f"the column {_OLD} is {given[_OLD]}", "make it a struct")
-            old = {each.name: _arrow(each.dataType.simpleString()) for each in inner.fields}
-        for name, kind in _OF_THE_CHANGE.items():
+            kinds = {each.name: each.dataType.simpleString() for each in inner.fields}
+            old = {n: _PAIRS if n == _OTHERS else _arrow(kind) for n, kind in kinds.items()}
+        for name, kind in {**_OF_THE_CHANGE, _OTHERS: _MAP}.items():
             if given.get(name, kind) != kind:
                 raise SettingError(
                     f"the column {name} is {given[name]}", f"make it {_written(kind)}"
@@ -171,7 +177,8 @@ class TableRows:
         """Raise TableChanged where the table has a column that the rows lack, or of another type.
 
         Asked after the position of a batch's end: the values of its changes are in its rows then,
-        whatever DDL comes later. A column that was dropped is null from then on.
+        whatever DDL comes later. A column that was dropped is null from then on; what rows that
+        began after that lack is in `other_columns`.
         """
         now = _columns(self.table, source)
         if new := [name for name, kind in now.items() if self.columns.get(name) != _arrow(kind)]:
@@ -194,6 +201,7 @@ class TableRows:
         ]
         kept = batch.take(pa.array([place for place, _ in found], pa.int64()))
         changes = [change for _, change in found]
+        others = [self._others(change, payloads[place]) for place, change in found]
         ops = [
             _OPS.get(each.action) if each.problem in (None, NO_OLD_ROW) else None
             for each in changes
@@ -214,7 +222,9 @@ class TableRows:
             columns[name] = _column(kind, values, partial(_note, missing, name))
         if _OLD in self.names:
             before = {
-                name: _column(kind, [_value(each.old, names[name]) for each in changes])
+                name: pa.array([own for _, own in others], kind)
+                if name == _OTHERS
+                else _column(kind, [_value(each.old, names[name]) for each in changes])
                 for name, kind in self.old.items()
             }
             absent = pa.array([each.old is None for each in changes], pa.bool_())
@@ -222,9 +232,22 @@ class TableRows:
                 list(before.values()), names=list(before), mask=absent
             )
         columns[_MISSING] = pa.array(missing, pa.list_(pa.string()))
+        columns[_OTHERS] = pa.array([own for own, _ in others], _PAIRS)
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in self.names], names=list(self.names)
         )
+
+    def _others(self, change: Change, payload: bytes) -> tuple[_Others | None, _Others | None]:
+        """Return the values of columns that the rows lack, of the new row and of the old one."""
+        if change.problem not in (None, NO_OLD_ROW):
+            return None, None
+        message = messages.decode(payload)
+        images = (message.columns, self.columns), (message.identity or [], self.old)
+        new, old = (
+            [(each.name, text_of(bytes(each.value))) for each in image if each.name not in known]
+            for image, known in images
+        )
+        return new or None, old or None
 
     def _may_concern(self, batch: pa.RecordBatch) -> pa.Array:
         """Return which changes can be of the table, without reading their JSON."""
