@@ -166,7 +166,8 @@ def written(checkpoint: Path) -> int:
     "renewed",
     [
         "update cdc.reader_position set applied_lsn = '0/0'",
-        "update cdc.slot_position set position_lsn = position_lsn + 9, start_lsn = position_lsn + 9",
+        "update cdc.slot_position set position_lsn = position_lsn + 9,"
+        " start_lsn = position_lsn + 9",
     ],
 )
 def test_a_log_that_began_anew_is_refused_until_a_history_begins_anew(
