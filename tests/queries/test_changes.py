@@ -30,6 +30,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "most": ("select name, max(amount) as most from {named} group by 1", KEPT),
     "total": ("select sum(amount) as amount from {sale}", KEPT),
     "latest": ("select distinct on (name) name, id from {shops} order by name, id desc", KEPT),
+    # Its one row is null while there is no sale.
+    "highest": ("select max(amount) as most from {named}", KEPT),
     "untold": ("select count(*) as n from {shop}", {}),
 }
 FOLLOWED = [name for name, (_, config) in MODELS.items() if config]

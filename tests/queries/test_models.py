@@ -264,6 +264,29 @@ def test_a_group_of_nulls_that_comes_and_goes_is_a_row_all_the_same(lab: Lab) ->
         assert lab.execute("select channel, n from lab.per_channel order by 1") == groups
 
 
+def test_a_row_of_nothing_but_nulls_is_a_row_to_what_reads_it(lab: Lab) -> None:
+    (below,) = begin(
+        lab,
+        "days",
+        channels="select distinct channel from {days}",
+        most="select max(hours) as hours from {days}",
+        channel_count="select count(*) as n from {channels}",
+        most_count="select count(*) as n, count(hours) as hours from {most}",
+    )
+    counts = "select c.n, m.n, m.hours from lab.channel_count as c, lab.most_count as m"
+    assert lab.execute(counts) == [(0, 1, 0)]
+    for change, counted in (
+        ("insert into lab.orders (id) values (1)", (1, 1, 0)),
+        ("insert into lab.orders (id, channel, hours) values (2, 'web', 3)", (2, 1, 1)),
+        ("delete from lab.orders where id = 1", (1, 1, 1)),
+        ("update lab.orders set channel = null, hours = null", (1, 1, 0)),
+        ("delete from lab.orders", (0, 1, 0)),
+    ):
+        lab.transact(change)
+        below.catch_up()
+        assert lab.execute(counts) == [counted], change
+
+
 def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_it(
     lab: Lab,
 ) -> None:

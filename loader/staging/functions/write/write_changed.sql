@@ -15,14 +15,14 @@ $template$changed as materialized (
     select {columns}, side.waltally_sign
     from (select unnest($3) as former, unnest($4) as present) as pair
     cross join lateral (values (1, pair.present), (-1, pair.former)) as side (waltally_sign, image)
-    where not side.image is null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
+    where side.image is distinct from null and record_image_ne(row({former}), row({present})) and (true or exists (select from {relation}))
 )$template$,
         jsonb_build_object(
             'relation', format('%I.%I', input ->> 'schema', input ->> 'name'),
             'columns', cdc.model_columns(input, '(side.image)'),
-            -- A group may have null in all of them.
-            'former', cdc.write_names(input -> 'columns', '(pair.former).%I, ', '') || 'pair.former is null',
-            'present', cdc.write_names(input -> 'columns', '(pair.present).%I, ', '') || 'pair.present is null'
+            -- A row may have null in all of them: of such a one `is null` is true.
+            'former', cdc.write_names(input -> 'columns', '(pair.former).%I, ', '') || 'pair.former is distinct from null',
+            'present', cdc.write_names(input -> 'columns', '(pair.present).%I, ', '') || 'pair.present is distinct from null'
         )
     ) end
 $$;

@@ -23,8 +23,8 @@ begin
         from (select unnest($3) as former, unnest($4) as present) as pair
         cross join lateral (
             select
-                case when not pair.former is null then (select to_jsonb(shown) from (select {former}) as shown) end as old,
-                case when not pair.present is null then (select to_jsonb(shown) from (select {present}) as shown) end as new
+                case when pair.former is distinct from null then (select to_jsonb(shown) from (select {former}) as shown) end as old,
+                case when pair.present is distinct from null then (select to_jsonb(shown) from (select {present}) as shown) end as new
         ) as image
         -- The model is named, so that a session plans again when its columns change.
         where image.old is distinct from image.new and (true or exists (select from {model}));

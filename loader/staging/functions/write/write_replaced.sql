@@ -43,8 +43,8 @@ came as (
 )
 
 select array_agg(gone.waltally_row), array_agg(came.waltally_row) into before, after
-from (select row_number() over () as ordinal, gone.waltally_row from gone where not gone.waltally_row is null) as gone
-full join (select row_number() over () as ordinal, came.waltally_row from came where not came.waltally_row is null) as came using (ordinal);$template$,
+from (select row_number() over () as ordinal, gone.waltally_row from gone where gone.waltally_row is distinct from null) as gone
+full join (select row_number() over () as ordinal, came.waltally_row from came where came.waltally_row is distinct from null) as came using (ordinal);$template$,
         jsonb_build_object(
             'changed', cdc.write_changed(cdc.input_columns(compiled, model), is_queued),
             'touched', (
