@@ -100,14 +100,27 @@ reasons (name, slot_name, ordinal, reason, remedy) as (
         held.name,
         held.slot_name,
         3,
-        concat('the reader ', reader.reader, ' has read slot ', held.slot_name, ' only up to ', reader.applied_lsn),
-        concat(
+        case
+            when seed.is_one then concat('a seed of slot ', held.slot_name, ' counts at ', reader.applied_lsn)
+            else concat('the reader ', reader.reader, ' has read slot ', held.slot_name, ' only up to ', reader.applied_lsn)
+        end,
+        case when seed.is_one then 'let it end' else concat(
             'let it read on; or, if it is gone for good: delete from ', %(schema)s, '.reader_position where slot_name = ',
             quote_literal(held.slot_name), ' and reader = ', quote_literal(reader.reader), ';'
-        )
+        ) end
     from held
     inner join {0}.reader_position as reader on reader.slot_name = held.slot_name
-    where not held.is_written and reader.applied_lsn < held.to_lsn
+    cross join lateral (select reader.reader = 'spark/seed.py' as is_one) as seed
+    where
+        not held.is_written
+        and reader.applied_lsn < held.to_lsn
+        -- One that was killed has left its row, and no lock.
+        and (not seed.is_one or exists (
+            select from {0}.installed_model as installed
+            where
+                installed.slot_name = held.slot_name
+                and {0}.holder_of({0}.lock_key('seeding', installed.slot_name, installed.relation)) is not null
+        ))
 )
 
 select name, reason, coalesce(remedy, '') from reasons order by name, slot_name, ordinal, reason

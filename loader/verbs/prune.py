@@ -32,7 +32,7 @@ def prune_command(
         int, typer.Option(min=1, help="Seconds to wait for sessions that use the log.")
     ] = 10,
 ) -> None:
-    """Drop partitions of the change log that every model and every reader has read.
+    """Drop partitions of the change log that every model and reader has read and no seed needs.
 
     A partition spans at most a quarter of the log, or 16 MiB of the source's WAL.
     The newest one stays. A loader and builds may run meanwhile.

@@ -118,7 +118,7 @@ def count(work: Sessions, models: Sequence[Model], wakes_loader: bool) -> store.
     source, target = work.source, work.target
     with contextlib.ExitStack() as stack:
         exported = stack.enter_context(snapshot.export(work.settings, models, source))
-        checks.not_older(target, models, exported.position)
+        store.keep_log(target, models, exported.position)
         if wakes_loader:
             loader_progress.emit_message(source)
         tables = ", ".join(map(str, source_tables(models)))

@@ -85,6 +85,23 @@ def acquire_seed_lock(
         yield
 
 
+def keep_log(target: TargetSession, models: Sequence[Model], position: int) -> None:
+    """Let no prune take what comes after the position, while the seed has its locks.
+
+    Raises BeginAgain where one has.
+    """
+    with target.transaction():
+        # A prune, which locks the log, ends before this or sees the row.
+        target.ask_staging("lock table {}.change_log in access share mode")
+        checks.not_older(target, models, position)
+        target.ask_staging(
+            "insert into {}.reader_position (slot_name, reader, applied_lsn)"
+            " values (%s, 'spark/seed.py', %s) on conflict (slot_name, reader)"
+            " do update set applied_lsn = excluded.applied_lsn, moved_at = now()",
+            (target.slot, lsn.show(position)),
+        )
+
+
 def keep(target: TargetSession, written: Mapping[int, int]) -> None:
     """Keep only what these attempts have written, so many rows each. Raises CountingFailed."""
     incoming = target.incoming.quoted
@@ -122,8 +139,7 @@ def replace(
                 "run the seed again",
             )
         refuse_changed(target, models)
-        # Again: the log may have been pruned meanwhile; from here on none can.
-        target.ask_staging("lock table {}.change_log in access share mode")
+        # Again: the log may have begun anew meanwhile.
         checks.not_older(target, models, counted.snapshot_lsn, is_counted=True)
         # A task that Spark has given up may have committed since. From here on none can.
         target.ask(f"lock table {target.incoming.quoted} in share mode")
