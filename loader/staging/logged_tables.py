@@ -69,6 +69,9 @@ class Root:
     emptied_lsn: int | None = None
     """A position after a leaf last went or was truncated, whose rows models that ignore deletes
     still count."""
+    young: tuple[tuple[int, int], ...] = ()
+    """The oids of leaves that were made since the table was followed, and a position after that:
+    before it another table may have had the name, whose changes the log must not take."""
 
     @property
     def leaves(self) -> tuple[Table, ...]:
@@ -107,8 +110,8 @@ def judge(
     """Compare a root with what is stored of it.
 
     `present` are the oids of former members that still exist, or whose names have another table.
-    With `counts_deletes` the rows of a leaf that is dropped must leave some model. Leaves that went
-    before `position_lsn`, the position of record, need no name any more.
+    With `counts_deletes` the rows of a leaf that is dropped must leave some model. Of leaves that
+    went or were made before `position_lsn`, the position of record, nothing is awaited any more.
     """
     if before is None:
         return Judged(current, True, "is partitioned now")
@@ -137,17 +140,23 @@ def judge(
         return Judged(kept, True, "has other partitions: " + ", ".join(events))
     dropped = [(member.table, current.read_lsn) for member in went if member.kind != "p"]
     gone = (*(leaf for leaf in before.gone if leaf[1] > position_lsn), *dropped)
-    if (current.members, gone) == (before.members, before.gone):
+    born = [(oid, current.read_lsn) for oid in now if oid not in known]
+    young = (*(leaf for leaf in before.young if leaf[1] > position_lsn), *born)
+    if (current.members, gone, young) == (before.members, before.gone, before.young):
         return Judged(before, False)
-    return Judged(replace(kept, gone=gone), False)
+    return Judged(replace(kept, gone=gone, young=young), False)
 
 
 def to_row(root: Root) -> dict[str, Any]:
     """Return what logged_table holds of a root."""
     gone = [[table.schema, table.name, lsn.show(at)] for table, at in root.gone]
     members = [astuple(member) for member in root.members]
+    young = [[oid, lsn.show(at)] for oid, at in root.young]
     return {
-        "partitions": {"read_lsn": lsn.show(root.read_lsn), "members": members, "gone": gone},
+        "partitions": {
+            **{"read_lsn": lsn.show(root.read_lsn), "members": members},
+            **{"gone": gone, "young": young},
+        },
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
     }
 
@@ -162,6 +171,7 @@ def from_row(row: Mapping[str, Any]) -> Root | None:
         tuple(Member(*member) for member in stored["members"]),
         tuple((Table(schema, name), lsn.parse(at)) for schema, name, at in stored["gone"]),
         None if emptied is None else lsn.parse(emptied),
+        tuple((oid, lsn.parse(at)) for oid, at in stored["young"]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -271,3 +272,23 @@ def test_no_position_is_stored_before_a_streamed_leaf_is_visible(
     thread.join(timeout=30)
     hidden.connection.close()
     pipeline.must_be_exact()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("savepoint", ["", "savepoint s;"])
+def test_changes_of_a_table_that_had_a_new_leaf_s_name_before_are_not_taken_for_the_leaf_s(
+    partitioned: Pipeline, savepoint: str, is_killed: bool
+) -> None:
+    begin(partitioned)
+    before = partitioned.model()
+    execute(partitioned, FILLED.rstrip(";"), 1)
+    partitioned.source.execute(
+        f"begin; {savepoint} drop table filled_1; create table filled_1 partition of notifications"
+        f" for values in ('filled 1'); {full('filled_1')} commit"
+    )
+    if is_killed:  # what it saw of the leaves is stored, and no change is
+        with partitioned.start("--once", WALTALLY_KILL_AT="after-followed") as running:
+            assert running.process.wait() == -signal.SIGKILL
+    partitioned.source.insert(1, "filled 1")
+    partitioned.stage()
+    waits_for_a_seed(partitioned, before)

@@ -31,7 +31,11 @@ def test_what_is_the_same_is_stored_as_it_was_and_a_leaf_that_came_empty_changes
     assert judged(found(OLD)) == Judged(BEFORE, False)
     renamed = replace(ROOT, named="99", name="other")
     assert not judged(Root(0x90, (renamed, OLD))).has_gap, "leaves have names of their own"
-    assert judged(found(OLD, NEW)) == Judged(found(OLD, NEW), False)
+    came = judged(found(OLD, NEW))
+    assert came == Judged(replace(found(OLD, NEW), young=((NEW.oid, 0x90),)), False)
+    for position, young in ((0x8F, came.root.young), (0x90, ())):
+        later = judge(came.root, found(OLD, NEW, at=0xA0), set(), True, position)
+        assert (later.root.young, later.has_gap) == (young, False)
 
 
 def test_a_leaf_that_was_elsewhere_may_have_brought_rows() -> None:
@@ -68,7 +72,7 @@ def test_an_unknown_or_another_table_has_gap() -> None:
 
 
 def test_what_is_stored_is_read_again() -> None:
-    root = replace(BEFORE, gone=((NEW.table, 0x70),), emptied_lsn=0x80)
+    root = replace(BEFORE, gone=((NEW.table, 0x70),), emptied_lsn=0x80, young=((2, 0x90),))
     assert from_row(to_row(root)) == root
     assert from_row(to_row(BEFORE)) == BEFORE
 
@@ -159,16 +163,22 @@ def test_a_truncate_of_a_leaf_is_noted_and_none_of_the_root() -> None:
 
 
 def test_an_earlier_table_of_a_new_leaf_s_name_is_noted() -> None:
-    found = LeafNames({R: PARTED}, SPELLED, {LEAF: 7})
     change = INSERT % SPELLED[LEAF]
-    read(found, begin(0x10).replace(b'"xid":7', b'"xid":6'))
-    read(found, change)
-    read(found, begin(0x20))
-    assert found.mixed == {R: 0x21}, "the transaction that made the leaf comes after a change"
-    found = LeafNames({R: PARTED}, SPELLED, {LEAF: 7})
-    ended(found, 0x10)
-    ended(found, 0x20, change)
-    assert found.mixed == {}
+
+    def mixed(*transactions: tuple[int, int], born: int = 7, until: int = 0x90) -> int | None:
+        """Return what is noted where each of these, id and position, changes the leaf."""
+        names = LeafNames({R: PARTED}, SPELLED, {LEAF: (born, until)})
+        for xid, commit_lsn in transactions:
+            read(names, begin(commit_lsn).replace(b'"xid":7', b'"xid":%d' % xid), change)
+        return names.mixed.get(R)
+
+    assert mixed((6, 0x10), (7, 0x20)) == 0x21, "the one that made the leaf comes after a change"
+    assert mixed((7, 0x10), (6, 0x20), (9, 0x30)) is None
+    # After a savepoint it has another id.
+    assert mixed((9, 0x10), (6, 0x20), (9, 0x30)) == 0x21
+    assert mixed((6, 0x10), (9, 0x20)) is None
+    assert mixed((9, 0x10), (6, 0x90)) is None, "it was made before"
+    assert mixed((5, 0x10), (0xFFFFFFF0, 0x20), born=3) == 0x21
 
 
 def test_a_change_that_the_plugin_withholds_is_the_root_s() -> None:

@@ -38,11 +38,11 @@ class LeafNames:
         self,
         roots: Mapping[Table, Root],
         spelled: Mapping[Table, bytes],
-        births: Mapping[Table, int] | None = None,
+        births: Mapping[Table, tuple[int, int]] | None = None,
     ) -> None:
         """`spelled` has the names in a change of the roots, their leaves and dropped leaves.
 
-        `births` has the transaction that made a new leaf.
+        `births` has the transaction that made a new leaf, and a position after that.
         """
         self.truncated: dict[Table, int] = {}
         """By root, a position after the last TRUNCATE of a leaf alone.
@@ -52,12 +52,8 @@ class LeafNames:
         """By root, the position after the changes of an older table that had a leaf's name."""
         self.root_of: dict[Table, Table] = {}
         """By leaf, its partitioned table."""
-        self._births: dict[int, list[bytes]] = {}
-        self._unborn: set[bytes] = set()
+        self._unborn = {spelled[table]: birth for table, birth in (births or {}).items()}
         self._early: set[bytes] = set()
-        for table, xid in (births or {}).items():
-            self._births.setdefault(xid, []).append(spelled[table])
-            self._unborn.add(spelled[table])
         self._roots = {spelled[table]: table for table in roots}
         self._by_names: dict[bytes, _Leaf] = {}
         self._commit_lsn = 0
@@ -97,16 +93,25 @@ class LeafNames:
             self._commit_lsn = message.commit_lsn
             self._of_root.clear()
             self._of_leaf.clear()
-            for names in self._births.pop(message.xid, ()):
-                self._unborn.remove(names)
-                # A leaf that was made after a savepoint has another xid, and is not noticed here.
-                if names in self._early:
-                    self.mixed[self._by_names[names].root] = message.commit_lsn + 1
+            self._note_births(message)
         elif type(message) is Commit:
             for root, _ in self._of_leaf - self._of_root:
                 self.truncated[root] = self._commit_lsn + 1
         elif type(message) is bytes and message.startswith(_TRUNCATE):
             self._note_truncate(message)
+
+    def _note_births(self, begin: Begin) -> None:
+        """Note tables with a leaf of which a change came before the transaction that made it.
+
+        If that was after a savepoint, its id is another one: it is any that has a smaller id.
+        """
+        for names, (xid, until) in [*self._unborn.items()]:
+            is_over = begin.commit_lsn >= until
+            may_be_it = (xid - begin.xid) & 0xFFFFFFFF < 0x80000000
+            if may_be_it and not is_over and names in self._early:
+                self.mixed[self._by_names[names].root] = begin.commit_lsn + 1
+            if is_over or begin.xid == xid:
+                del self._unborn[names]
 
     def _note_truncate(self, change: Change) -> None:
         """Note its table. All changes of one TRUNCATE begin alike: they have one LSN."""

@@ -56,11 +56,11 @@ class Partitions:
         tables = tables_of(self.roots)
         spelled = dict(zip(tables, self._catalog.spell(tables), strict=True))
         births = {
-            member.table: int(member.born)
-            for table, root in self.roots.items()
-            if (before := self._registered.leaves.get(table)) is not None
+            member.table: (int(member.born), at)
+            for root in self.roots.values()
+            for oid, at in root.young
             for member in root.members
-            if member.oid not in {known.oid for known in before.members}
+            if member.oid == oid
         }
         self.names = LeafNames(self.roots, spelled, births)
         keys = self._catalog.lasting_keys()

@@ -90,8 +90,8 @@ create table logged_table (
     -- The newest gap: from which position on the log has the table's changes again, and what happened to it.
     gap_lsn pg_lsn,
     gap_event text,
-    -- Its partitions when they were last read, at which LSN, and those that were dropped and whose changes the
-    -- log still needs; null where it has none. loader/staging/logged_tables.py writes it.
+    -- Its partitions when they were last read, at which LSN, those that were dropped and whose changes the log still
+    -- needs, and those that are new; null where it has none. loader/staging/logged_tables.py writes it.
     partitions jsonb,
     -- A position after the last drop or TRUNCATE of a partition whose rows models still count.
     emptied_lsn pg_lsn,
