@@ -152,11 +152,9 @@ def to_row(root: Root) -> dict[str, Any]:
     gone = [[table.schema, table.name, lsn.show(at)] for table, at in root.gone]
     members = [astuple(member) for member in root.members]
     young = [[oid, lsn.show(at)] for oid, at in root.young]
+    read_lsn = lsn.show(root.read_lsn)
     return {
-        "partitions": {
-            **{"read_lsn": lsn.show(root.read_lsn), "members": members},
-            **{"gone": gone, "young": young},
-        },
+        "partitions": {"read_lsn": read_lsn, "members": members, "gone": gone, "young": young},
         "emptied_lsn": None if root.emptied_lsn is None else lsn.show(root.emptied_lsn),
     }
 
