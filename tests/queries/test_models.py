@@ -287,6 +287,24 @@ def test_a_row_of_nothing_but_nulls_is_a_row_to_what_reads_it(lab: Lab) -> None:
         assert lab.execute(counts) == [counted], change
 
 
+def test_an_id_of_equal_numbers_is_one_however_its_row_came(lab: Lab) -> None:
+    (below,) = begin(lab, "priced")
+    Dependent(lab, "amounts", "select distinct amount from {priced}", surrogate_key="sid")
+    fill(lab)
+    ids = set()
+    for change in (
+        "insert into lab.orders (id, amount) values (1, 1.50)",
+        "update lab.orders set amount = 1.5",
+    ):
+        lab.transact(change)
+        below.catch_up()
+        ids.add(lab.value("select sid from lab.amounts"))
+        lab.execute("select cdc.ask_to_fill('lab.amounts', 'it is to be filled')")
+        fill(lab)
+        ids.add(lab.value("select sid from lab.amounts"))
+    assert len(ids) == 1
+
+
 def test_a_column_of_an_input_that_is_made_again_is_read_by_a_session_that_knew_it(
     lab: Lab,
 ) -> None:
