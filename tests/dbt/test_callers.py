@@ -14,6 +14,7 @@ from loader.applying.applier import Applier
 from loader.capture.events import RunState
 from loader.staging.change_log import ChangeLog
 from testkit.commands import wait_until
+from testkit.servers import connect
 from tests.dbt.warehouse import MODEL, MODELS, OTHER, POSITIONS, TABLE, THIRD, Warehouse
 from waltally import locks, lsn
 
@@ -230,6 +231,40 @@ def test_two_first_builds_at_once(warehouse: Warehouse) -> None:
         assert each.returncode == 0, said
     warehouse.apply()
     assert warehouse.model() == warehouse.recount()
+
+
+def test_two_builds_that_grant_or_drop_the_same_at_once_both_succeed(warehouse: Warehouse) -> None:
+    """As of two slots, or threads of one dbt: the server refuses the second one's GRANT."""
+    index = f"analytics.waltally_{'0' * 32}"
+    warehouse.target.execute(
+        "create role granted; create role keeper;"
+        " alter function cdc.apply(text, pg_lsn, text) owner to keeper;"
+        f" create table analytics.inline_query (); create index {index[10:]} on {TABLE} (count);"
+        " create function analytics.one() returns int language sql as 'select 1';"
+        " create function analytics.other() returns int language sql as 'select 1';"
+        " alter function cdc.drop_unused_indexes(text) set lock_timeout = '1h'"
+    )
+    macro = ("compile", "--inline", "{{ waltally.grant_to_reader() }}", "--vars", "reader: granted")
+    grant = warehouse.do("dbt", "--quiet", *macro)
+    adopt = "select cdc.adopt_functions('a', array['analytics.{}()'])"
+    for first, second in (
+        (grant, grant),
+        (adopt.format("one"), adopt.format("other")),
+        (f"drop index {index}", "select cdc.drop_unused_indexes('analytics')"),
+    ):
+        with (
+            closing(connect(warehouse.dsns[1])) as other,
+            warehouse.waiting(first, other.ask, second) as (builder, _),
+        ):
+            builder.commit()
+    for role in ("granted", "keeper"):
+        assert warehouse.target.value(
+            f"select has_schema_privilege('{role}', 'analytics', 'usage')"
+        )
+    warehouse.target.execute(
+        "reassign owned by keeper to current_user; drop owned by keeper, granted;"
+        " drop role keeper, granted"
+    )
 
 
 def test_a_function_that_is_lost_stops_its_models(built: Warehouse) -> None:

@@ -177,6 +177,24 @@ def test_what_is_older_than_it_is_kept_says_that_it_is_gone(system: QuerySystem)
     assert mark["number"] == known[3]["number"] and mark["read_anew"] and left[:-1] == known[4:]
 
 
+def test_changes_that_somebody_has_locked_hold_up_no_prune(system: QuerySystem) -> None:
+    for table in ("sales", "shops"):
+        system.source.execute(f"insert into lab.{table[:-1]} values (1)")
+        system.catch_up()
+        age = "update analytics.{}_changes set changed_at = now() - interval '61 min'"
+        system.source.execute(f"insert into lab.{table[:-1]} values (2)")
+        system.catch_up()
+        system.target.execute(age.format(table))
+    count = "select count(*) from analytics.{}_changes"
+    before = system.target.value(count.format("sales"))
+    with system.target.holding("lock table analytics.sales_changes in share mode"):
+        system.must("prune")
+        assert system.target.value(count.format("sales")) == before
+        assert system.target.value(count.format("shops")) == 1
+    system.must("prune")
+    assert system.target.value(count.format("sales")) == 1
+
+
 def test_more_rows_than_are_told_are_one_mark(system: QuerySystem) -> None:
     system.target.execute(
         "create or replace function cdc.changed_rows_limit() returns bigint language sql immutable as 'select 3::bigint'"
