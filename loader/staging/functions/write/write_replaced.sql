@@ -63,7 +63,7 @@ full join (select row_number() over () as ordinal, came.waltally_row from came w
             'stored', cdc.write_names(own.columns, 'stored.%I'),
             'inserted', concat_ws(', ', quote_ident(compiled ->> 'surrogate_key'), cdc.write_names(own.columns, '%I')),
             'values', concat_ws(
-                ', ', case when compiled ? 'surrogate_key' then format('md5(row(%s)::text)::uuid', cdc.write_names(compiled -> 'keys', '%I')) end,
+                ', ', case when compiled ? 'surrogate_key' then cdc.write_id(compiled, 'present') end,
                 (select string_agg(cdc.write_whole(quote_ident(value ->> 'name'), value ->> 'exact', relation), ', ' order by ordinal)
                 from jsonb_array_elements(own.columns) with ordinality as one (value, ordinal))
             ),
