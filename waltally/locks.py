@@ -28,7 +28,7 @@ Kind = Literal[
     "fill",  # fills a model over models while its inputs change; shared by those who leave it out
     "queue",  # changes inputs of a model over models that is to be filled
     "reader",  # makes a project's function that reads the change log
-    "dbt schema",  # makes a schema that dbt builds in
+    "dbt schema",  # makes a schema that dbt builds in, or grants its usage
     "dbt relation",  # makes a table or a view that dbt keeps
     "wait",  # of a slot: shared by those who wait for a position
 ]

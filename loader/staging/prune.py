@@ -56,6 +56,10 @@ cross join lateral (
 ) as newest
 """
 
+_KEEPS_CHANGES = (
+    "select relation from {}.dependent_model where declaration ->> 'kind' = 'changes' order by 1"
+)
+
 _BLOCKERS = (resources.files("loader.staging") / "blockers.sql").read_text()
 
 _LOCK_SLOTS = "select from {0}.slot_position order by slot_name for no key update nowait"
@@ -147,7 +151,9 @@ def prune(settings: Settings, keep: float, timeout: int, dry_run: bool) -> list[
         if not target.ask_staging("select 1 from {}.slot_position limit 1"):
             raise NotSetUp(f"No slot is set up in schema {schema}", "run `loader setup`")
         if not dry_run:
-            target.ask_staging("select {}.prune_changes()")
+            # Each in a transaction of its own: who applies the model waits for it.
+            for model in target.ask_staging(_KEEPS_CHANGES):
+                target.ask_staging("select {}.prune_changes(%s)", model)
         pruner = _Pruner(target, keep, timeout)
         return list(pruner.plan() if dry_run else pruner.prune())
 

@@ -15,6 +15,8 @@ begin
         execute format('revoke execute on function %s from public', function);
         execute format('grant execute on function %s to %s', function, caller);
         if not has_schema_privilege(caller, schema, 'usage') then
+            -- Of two builds that grant it at once the second would fail.
+            perform pg_advisory_xact_lock(cdc.lock_key('dbt schema', n.nspname)) from pg_namespace as n where n.oid = schema;
             execute format('grant usage on schema %s to %s', schema, caller);
         end if;
     end loop;

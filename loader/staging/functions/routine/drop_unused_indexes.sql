@@ -12,7 +12,7 @@ begin
         where pg_has_role(c.relowner, 'usage')
     loop
         begin
-            execute format('drop index %s', unused);
+            execute format('drop index if exists %s', unused);
         exception
             when lock_not_available then null;
         end;
