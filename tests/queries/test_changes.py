@@ -30,8 +30,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "most": ("select name, max(amount) as most from {named} group by 1", KEPT),
     "total": ("select sum(amount) as amount from {sale}", KEPT),
     "latest": ("select distinct on (name) name, id from {shops} order by name, id desc", KEPT),
-    # Its one row is null while there is no sale.
-    "highest": ("select max(amount) as most from {named}", KEPT),
+    "notes": ("select distinct note from {sales}", KEPT),
     "untold": ("select count(*) as n from {shop}", {}),
 }
 FOLLOWED = [name for name, (_, config) in MODELS.items() if config]
@@ -132,6 +131,22 @@ def test_who_adds_up_the_changes_has_the_model_at_every_moment(system: QuerySyst
     assert system.differing() == {}
     assert all(2 <= follower.readings < 20 for follower in followers)
     assert system.target.value("select to_regclass('analytics.untold_changes') is null")
+
+
+def test_a_row_of_nothing_but_nulls_is_told_as_a_row(system: QuerySystem) -> None:
+    follower = Follower(system, "notes")
+    assert not follower.differs()
+    readings = follower.readings
+    for change in (
+        "insert into lab.sale values (1, 1, 5, null)",
+        "update lab.sale set note = 'a'",
+        "update lab.sale set note = null",
+        "delete from lab.sale",
+    ):
+        system.source.execute(change)
+        system.catch_up()
+        assert not follower.differs(), change
+    assert follower.readings == readings
 
 
 def told(system: QuerySystem, name: str, *options: str) -> list[dict[str, Any]]:
