@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from datetime import datetime
 
 from testkit.commands import short_pauses, wait_until
 from testkit.pipeline import Pipeline
@@ -50,6 +51,37 @@ def test_a_network_that_swallows_everything_is_noticed(pipeline: Pipeline) -> No
             proxy.restore()
             pipeline.source.insert(2)
             pipeline.wait_for_staged(3)
+
+
+def test_what_a_loader_that_hangs_has_not_read_is_not_said_to_be_counted(
+    pipeline: Pipeline,
+) -> None:
+    """It is connected, and little WAL is unread: as of one that has nothing to read."""
+    pipeline.begin(2)
+    # At last the server ends its session, or others write more: that is not waited for.
+    says = (
+        "select count(*) from pg_replication_slots inner join cdc.slot_position using (slot_name)"
+        " where slot_name = %s and active_pid is not null"
+        " and pg_current_wal_lsn() - position_lsn <= 16384"
+        " and (cdc.exact_as_of(slot_name) < %s) = %s"
+    )
+
+    def wait_for_exact(after: datetime, is_before: bool) -> None:
+        wait_until(lambda: pipeline.target.value(says, pipeline.slot, after, is_before) == 1)
+
+    with pipeline.follow("--build") as loader:
+        # What is written to a page for the first time since a checkpoint is more WAL.
+        pipeline.source.insert(1)
+        wait_for_exact(pipeline.source.value("select clock_timestamp()"), False)
+        loader.process.send_signal(signal.SIGSTOP)
+        pipeline.source.insert(1)
+        committed = pipeline.source.value("select clock_timestamp()")
+        try:
+            wait_for_exact(committed, True)
+        finally:
+            loader.process.send_signal(signal.SIGCONT)
+        wait_for_exact(committed, False)
+    assert pipeline.model() == pipeline.recount()
 
 
 def test_the_watch_connects_again(pipeline: Pipeline) -> None:

@@ -11,7 +11,8 @@ begin
                 -- Everything before this one is applied.
                 when waiting.committed_at is not null then waiting.committed_at
                 -- An idle loader leaves so little WAL unread.
-                when reader.is_followed and reader.unread <= 16384 then clock_timestamp()
+                when reader.is_followed and reader.unread <= 16384
+                    then greatest(newest.committed_at, cdc.loader_seen(slot))
                 when reader.unread <= 1000000 then greatest(newest.committed_at, log.moved_at)
                 -- Of a source that is another server it is not known whether more was committed.
                 else coalesce(newest.committed_at, log.moved_at)
