@@ -3,10 +3,11 @@
 create or replace function cdc.drop_unused_indexes(model_schema text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
-    unused regclass;
+    unused text;
 begin
     for unused in
-        select own.index
+        -- By its name: another session may drop it meanwhile.
+        select c.relnamespace::regnamespace || '.' || quote_ident(c.relname)
         from cdc.unneeded_indexes(model_schema) as own (index)
         inner join pg_class as c on c.oid = own.index
         where pg_has_role(c.relowner, 'usage')
