@@ -108,6 +108,32 @@ def test_while_a_model_is_filled_all_others_go_on_and_what_changes_is_added_at_i
     assert life.target.value("select count(*) from cdc.queued_change") == 0
 
 
+def test_a_fill_that_waits_at_its_end_gives_way_to_who_alters_an_input(life: Life) -> None:
+    """As dbt does to widen a column. The server would end one of the two, which is made to be dbt."""
+    life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
+    life.target.execute(
+        "create trigger waits before insert on analytics.named"
+        " for each row execute function lab.wait()"
+    )
+    patient = f"alter database {life.target.name} {{}} deadlock_timeout {{}}"
+    with life.other_session() as builder:
+        life.target.execute(patient.format("set", "= '1h'"))
+        try:
+            with at_a_row(life) as (holder, pid, done):
+                key = "select pg_advisory_xact_lock(cdc.lock_key('model', 'analytics.sales'))"
+                builder.ask(key)
+                holder.rollback()
+                at_its_end = f"{AT_A_LOCK} and locktype = 'advisory' and objid <> 1"
+                wait_until(lambda: life.target.value(at_its_end, pid) == 1, "it waits at its end")
+                builder.ask("lock table analytics.sales")
+                builder.rollback()
+                done.result()
+        finally:
+            life.target.execute(patient.format("reset", ""))
+    life.target.execute("drop trigger waits on analytics.named")
+    life.must_be_exact()
+
+
 def test_a_model_is_not_filled_beside_a_batch_that_has_left_it_out(life: Life) -> None:
     life.target.execute("select cdc.ask_to_fill('analytics.named', 'a test asks for it')")
     life.source.execute(CHANGES[0])

@@ -1,13 +1,14 @@
 -- Lock a model over models that is to be filled, and these that are below it, and return whether that was possible.
 -- Whoever applies locks what is below first and does not wait for it, so a patient caller, for whom nobody waits, waits
--- there so long: else slots that are busy would never let it begin, or end. A dependent that somebody has is not waited
--- for.
+-- there so long: else slots that are busy would never let it begin, or end. It gives way to who waits for a table that
+-- it has read, as dbt does to widen one: it looks more often than the server does for a deadlock, which would end that
+-- one. A dependent that somebody has is not waited for.
 create or replace function cdc.lock_to_fill(model text, inputs text[], patience interval) returns boolean
-language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '1s' as $$
+language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
 declare
+    deadline constant timestamptz := clock_timestamp() + patience;
     needed record;
 begin
-    perform set_config('lock_timeout', extract(epoch from patience) || 's', true) where patience is not null;
     for needed in
         select own.relation, dependent.relation is not null as is_dependent
         from unnest(inputs || model) as own (relation)
@@ -18,11 +19,23 @@ begin
         if needed.is_dependent or patience is null then
             return false;
         end if;
-        perform pg_advisory_xact_lock(cdc.lock_key('model', needed.relation));
+        loop
+            begin
+                perform pg_advisory_xact_lock(cdc.lock_key('model', needed.relation));
+                exit;
+            exception
+                when deadlock_detected then
+                    return false;
+                when lock_not_available then
+                    if clock_timestamp() >= deadline or exists (
+                        select from pg_locks as other
+                        where not other.granted and other.locktype = 'relation' and pg_backend_pid() = any (pg_blocking_pids(other.pid))
+                    ) then
+                        return false;
+                    end if;
+            end;
+        end loop;
     end loop;
     return true;
-exception
-    when lock_not_available or deadlock_detected then
-        return false;
 end
 $$;
