@@ -3,17 +3,18 @@
 create or replace function cdc.drop_unused_indexes(model_schema text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' as $$
 declare
-    unused text;
+    unused record;
 begin
     for unused in
         -- By its name: another session may drop it meanwhile.
-        select c.relnamespace::regnamespace || '.' || quote_ident(c.relname)
+        select n.nspname, c.relname
         from cdc.unneeded_indexes(model_schema) as own (index)
         inner join pg_class as c on c.oid = own.index
+        inner join pg_namespace as n on n.oid = c.relnamespace
         where pg_has_role(c.relowner, 'usage')
     loop
         begin
-            execute format('drop index if exists %s', unused);
+            execute format('drop index if exists %I.%I', unused.nspname, unused.relname);
         exception
             when lock_not_available then null;
         end;
