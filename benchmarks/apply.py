@@ -182,7 +182,7 @@ def prepare(source: Cluster, target: Cluster, slot: str, project: Path) -> None:
     if ask(target.dsn(), "select to_regclass('cdc.registered_model')") != [(None,)]:
         ask(target.dsn(), "truncate cdc.model_watermark, cdc.installed_model")
         ask(target.dsn(), "drop schema if exists analytics cascade")
-    workload.install(source, target, slot, project)
+    workload.install(environment(source, target, slot, project))
 
 
 def one_round(

@@ -208,21 +208,18 @@ class Followed:
 
 
 @contextmanager
-def followed(dsn: str, target: Cluster | None, identity: Identity) -> Iterator[Followed]:
-    """Follow the database at `dsn` into `target`, or into itself, by a new slot with the identity.
+def followed(cluster: Cluster, target: Cluster | None, identity: Identity) -> Iterator[Followed]:
+    """Follow the copy into `target`, or into itself, by a new slot with the identity.
 
     `loader setup` refuses an identity that does not carry the dimensions, so the slot is made under
     identity full and the identity changed before the loader starts.
     """
-    loader = str(workload.LOADER)
-    environment = {
-        **os.environ,
-        "LOADER_SOURCE_DSN": dsn,
-        "LOADER_TARGET_DSN": target.dsn() if target else dsn,
-        "LOADER_SLOT": _SLOT,
-    }
+    loader, dsn = str(workload.LOADER), cluster.dsn(_COPY)
+    place = (target, "postgres") if target else (cluster, _COPY)
+    environment = workload.environment(cluster, place[0], _SLOT, database=place[1])
+    environment["LOADER_SOURCE_DSN"] = dsn
     set_identity(dsn, "full")
-    run([loader, "setup"], environment, {})
+    workload.install(environment)
     set_identity(dsn, identity)
     with ExitStack() as stack:
         with pinned_to(LOADER_CORES):
@@ -247,7 +244,7 @@ class Sampler(NamedTuple):
             loader = None
             if condition.is_followed:
                 target = None if condition.is_beside else self.target
-                loader = stack.enter_context(followed(dsn, target, condition.identity))
+                loader = stack.enter_context(followed(self.cluster, target, condition.identity))
             else:
                 set_identity(dsn, condition.identity)
             if condition.has_triggers:

@@ -140,13 +140,13 @@ def environment(
 
 def set_up(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
     """Make a slot where there is none, install the project's models for it, and seed them."""
-    install(source, target, slot, project)
-    seed(environment(source, target, slot, project))
-
-
-def install(source: Cluster, target: Cluster, slot: str, project: Path = ROOT) -> None:
-    """Make a slot where there is none, register the project's models for it, and install them."""
     settings = environment(source, target, slot, project)
+    install(settings)
+    seed(settings)
+
+
+def install(settings: Mapping[str, str]) -> None:
+    """Make a slot where there is none, register the project's models for it, and install them."""
     # The project is parsed once.
     run([BIN / "dbt", "compile", "--quiet"], settings, {})
     manifest = Path(settings["DBT_TARGET_PATH"]) / "manifest.json"
