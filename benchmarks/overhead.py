@@ -215,8 +215,8 @@ def followed(cluster: Cluster, target: Cluster | None, identity: Identity) -> It
     identity full and the identity changed before the loader starts.
     """
     loader, dsn = str(workload.LOADER), cluster.dsn(_COPY)
-    place = (target, "postgres") if target else (cluster, _COPY)
-    environment = workload.environment(cluster, place[0], _SLOT, database=place[1])
+    log, database = (target, "postgres") if target else (cluster, _COPY)
+    environment = workload.environment(cluster, log, _SLOT, database=database)
     environment["LOADER_SOURCE_DSN"] = dsn
     set_identity(dsn, "full")
     workload.install(environment)

@@ -69,10 +69,11 @@ def _number(plan: Plan, text: str, values: dict[str, str]) -> str:
         return f"${plan.parameter(known)}" if known else sent[0]
 
     numbered = _SENT.sub(one, text)
-    if missing := [one for one in plan.parameters.values() if one.value is None]:
+    if missing := [each for each in plan.parameters.values() if each.value is None]:
         raise SettingError(
-            f"The proof needs a value of {', '.join(one.written for one in missing)}",
-            " ".join(f"--value {one.name}=…" for one in missing) + " gives one that the rows have",
+            f"The proof needs a value of {', '.join(each.written for each in missing)}",
+            " ".join(f"--value {each.name}=…" for each in missing)
+            + " gives one that the rows have",
         )
     return numbered
 

@@ -24,12 +24,15 @@ select
         from {0}.logged_table as logged
         where logged.slot_name = log.slot_name
     ),
-    registered_model.model_name,
-    registered_model.relation_schema,
-    registered_model.relation_name,
-    registered_model.declaration,
     (
-        select jsonb_agg(distinct own.declaration)
+        select coalesce(jsonb_agg(jsonb_build_array(
+            model.model_name, model.relation_schema, model.relation_name, model.declaration
+        ) order by model.model_name), '[]')
+        from {0}.registered_model as model
+        where model.slot_name = log.slot_name
+    ),
+    (
+        select coalesce(jsonb_agg(distinct own.declaration), '[]')
         from {0}.installed_model as installed
         cross join lateral (
             select installed.declaration union all select installed.former -> 'declaration'
@@ -37,9 +40,7 @@ select
         where installed.slot_name = log.slot_name and own.declaration is not null
     )
 from {0}.slot_position as log
-left join {0}.registered_model using (slot_name)
 where log.slot_name = %s
-order by registered_model.model_name
 """
 
 
@@ -48,17 +49,12 @@ def read_registration(target: Target) -> Registration:
     rows = target.ask_staging(_REGISTRATION, (target.slot,))
     if not rows:
         return Registration(0, (), {})
-    models_version, stored = rows[0][:2]
-    models = tuple(
-        Model(name, Table(*relation), declaration)
-        for _, _, name, *relation, declaration, _ in rows
-        if name is not None
-    )
+    ((models_version, stored, models, read_by),) = rows
     tables = {Table(row["table_schema"], row["table_name"]): row for row in stored}
     roots = {table: from_row(row) for table, row in tables.items()}
     return Registration(
         models_version,
-        models,
+        tuple(Model(name, Table(*relation), declared) for name, *relation, declared in models),
         {
             table: {name: lsn.parse(at) for name, at in row["held_since"].items()}
             for table, row in tables.items()
@@ -66,7 +62,7 @@ def read_registration(target: Target) -> Registration:
         },
         {table: root for table, root in roots.items() if root is not None},
         {table: row["fingerprint"] for table, row in tables.items()},
-        tuple(Model("", Table("", ""), declaration) for declaration in rows[0][-1] or ()),
+        tuple(Model("", Table("", ""), declared) for declared in read_by),
     )
 
 
